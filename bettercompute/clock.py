@@ -1,0 +1,136 @@
+"""The one clock, seen from Python (C4-C8).
+
+Every time comparison in SQL reads ``compute_now()``. Business time in Python comes from ``now()``
+here: an offset between the database's clock and this process's monotonic clock, sampled at start
+and again at every lease renewal. So a process with a wrong clock still judges by the one clock.
+
+Tests point ``compute_now()`` at the table ``compute_sim_clock`` with ``use_sim_clock()``; ``now()``
+then asks the database each time, since simulated time stands still between steps.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection, transaction
+
+log = logging.getLogger(__name__)
+
+DRIFT_MAX = timedelta(seconds=1)
+
+_REAL_BODY = "SELECT now()"  # check-sql-now: allow
+_SIMULATED_BODY = "SELECT ts FROM public.compute_sim_clock WHERE id = 1"
+# pg_temp last and nothing else: a temporary table of the caller must never be the clock.
+_DEFINE = (
+    "CREATE OR REPLACE FUNCTION compute_now() RETURNS timestamptz LANGUAGE sql STABLE AS $$ {} $$"
+)
+
+
+@dataclass(slots=True)
+class _Anchor:
+    """The database's time at one reading of the monotonic clock."""
+
+    database: datetime
+    monotonic: float
+
+    def read(self) -> datetime:
+        return self.database + timedelta(seconds=time.monotonic() - self.monotonic)
+
+
+_anchor: _Anchor | None = None
+_simulated = False
+
+
+def now() -> datetime:
+    """The current instant by the one clock, aware, in UTC."""
+    if _simulated:
+        return _ask_database()
+    if _anchor is None:
+        synchronise()
+    assert _anchor is not None
+    return _anchor.read()
+
+
+def now_ms() -> int:
+    """The current instant as epoch milliseconds, rounded down."""
+    return to_ms(now())
+
+
+def to_ms(instant: datetime) -> int:
+    """Epoch milliseconds, exactly (no float rounding)."""
+    delta = instant - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000 + delta.microseconds // 1_000
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """The instant of epoch milliseconds, in UTC.
+
+    Raises:
+        OverflowError: beyond what a datetime can hold; bound the input first.
+    """
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+def synchronise() -> timedelta:
+    """Anchor to the database's clock again; answers how far this process had drifted (C7)."""
+    global _anchor
+    before = time.monotonic()
+    instant = _ask_database()
+    middle = (before + time.monotonic()) / 2
+    fresh = _Anchor(instant, middle)
+    drift = timedelta(0) if _anchor is None else fresh.read() - _anchor.read()
+    if abs(drift) > DRIFT_MAX:
+        log.warning("ClockSkew: this process drifted %.3f s", drift.total_seconds())
+    _anchor = fresh
+    return drift
+
+
+def _ask_database() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT compute_now()")
+        (instant,) = cursor.fetchone()
+        result: datetime = instant
+        return result.astimezone(UTC)
+
+
+# --- simulated time: tests and the simulation only (C5) -------------------------------------------
+
+
+def use_sim_clock(instant: datetime) -> None:
+    """Make ``compute_now()`` read ``compute_sim_clock``, starting at ``instant``."""
+    global _simulated
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO compute_sim_clock (id, ts) VALUES (1, %s)"
+            " ON CONFLICT (id) DO UPDATE SET ts = excluded.ts",
+            [instant],
+        )
+        cursor.execute(_DEFINE.format(_SIMULATED_BODY))
+    _simulated = True
+
+
+def use_real_clock() -> None:
+    """Make ``compute_now()`` the database's own clock again."""
+    global _simulated
+    with connection.cursor() as cursor:
+        cursor.execute(_DEFINE.format(_REAL_BODY))
+    _simulated = False
+
+
+def follow_sim_clock(simulated: bool = True) -> None:
+    """Tell this process that the database's clock is (or is not) simulated, changing nothing."""
+    global _simulated
+    _simulated = simulated
+
+
+def set_sim_clock(instant: datetime) -> None:
+    """Jump to ``instant``."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE compute_sim_clock SET ts = %s WHERE id = 1", [instant])
+
+
+def advance_sim_clock(delta: timedelta) -> None:
+    """Let ``delta`` pass."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE compute_sim_clock SET ts = ts + %s WHERE id = 1", [delta])

@@ -1,0 +1,125 @@
+"""Settings that every deployment shares."""
+
+from pathlib import Path
+
+from bettercompute.settings import env
+
+ENV = env.Environment()
+BASE_DIR = Path(__file__).resolve().parents[2]
+
+DEBUG = False
+SECRET_KEY = ENV.bettercompute_secret_key.get_secret_value()
+ALLOWED_HOSTS = [h for h in ENV.bettercompute_allowed_hosts.split(",") if h]
+CSRF_TRUSTED_ORIGINS = [o for o in ENV.bettercompute_trusted_origins.split(",") if o]
+
+INSTALLED_APPS = [
+    "bettercompute.coordination",
+    "bettercompute.iam",
+    "outbox",
+    "nodes",
+    "pools",
+    "reservations",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django.contrib.humanize",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+]
+
+MIDDLEWARE = [
+    "bettercompute.web.requests.RequestContextMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "bettercompute.web.csp.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "bettercompute.urls"
+WSGI_APPLICATION = "bettercompute.wsgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": env.database(ENV.database_url.get_secret_value())}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = ENV.redis_url.get_secret_value()
+# Sessions and everything else durable are rows: Valkey may be emptied at any time (C1).
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+
+AUTH_USER_MODEL = "iam.Account"
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+
+STATIC_URL = "/static/"
+STATIC_ROOT = ENV.bettercompute_data / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+
+BODY_BYTES_MAX = 256 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_BYTES_MAX
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+
+WEB_THREADS = ENV.bettercompute_web_threads
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["bettercompute.web.authentication.ApiAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["bettercompute.web.authentication.IsCaller"],
+    "DEFAULT_RENDERER_CLASSES": ["bettercompute.web.rendering.JsonRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["bettercompute.web.parsing.JsonParser"],
+    "DEFAULT_SCHEMA_CLASS": "bettercompute.web.openapi.Schema",
+    "EXCEPTION_HANDLER": "bettercompute.web.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+}
+
+CELERY_BROKER_URL = env.celery_broker(REDIS_URL)
+
+LOGGING_CONFIG = None  # bettercompute.web.logs configures structlog and the standard library
+LOG_FORMAT = ENV.bettercompute_log_format

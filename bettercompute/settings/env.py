@@ -1,0 +1,51 @@
+"""Typed reads of the environment: the only place that looks at it."""
+
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Environment(BaseSettings):
+    """What a deployment may configure; docs/operations/configuration.md explains each."""
+
+    model_config = SettingsConfigDict(extra="ignore")
+
+    database_url: SecretStr = SecretStr("postgresql:///bettercompute")
+    redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    bettercompute_secret_key: SecretStr = SecretStr("")
+    bettercompute_data: Path = Path(".data")
+    bettercompute_allowed_hosts: str = ""
+    bettercompute_trusted_origins: str = ""
+    bettercompute_web_threads: int = 8
+    bettercompute_log_format: str = "console"
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's settings of one database from a libpq URL or connection string."""
+    parts = conninfo_to_dict(url)
+    known = {"host": "HOST", "port": "PORT", "user": "USER", "password": "PASSWORD"}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.pop("dbname", "postgres"),
+        **{name: str(parts.pop(key, "")) for key, name in known.items()},
+        "OPTIONS": {
+            **parts,
+            # C24: nothing here relies on session state, so a transaction pooler may sit between.
+            "prepare_threshold": None,
+        },
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+        "CONN_MAX_AGE": 600,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+def celery_broker(redis_url: str) -> str:
+    """The same server as Celery writes it: a socket is ``redis+socket://``."""
+    if not redis_url.startswith("unix://"):
+        return redis_url
+    path, _, query = redis_url.removeprefix("unix://").partition("?")
+    number = query.removeprefix("db=") if query.startswith("db=") else "0"
+    return f"redis+socket://{path}?virtual_host={number}"

@@ -1,0 +1,34 @@
+"""What every model of the wire shares: camelCase outside, snake_case inside, nothing unknown."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+TEXT_MAX = 1_000
+LIST_MAX = 1_000
+MILLISECONDS_MAX = 253_402_300_799_999  # the end of year 9999
+
+Text = Annotated[str, StringConstraints(max_length=TEXT_MAX)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+EpochMs = Annotated[int, Field(ge=0, le=MILLISECONDS_MAX)]
+
+
+class WireModel(BaseModel):
+    """Base of requests: strict types, unknown fields refused at any depth (R2)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        strict=True,
+        frozen=True,
+    )
+
+
+class AnswerModel(BaseModel):
+    """Base of answers: a client of an older release ignores what it does not know."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
+    )

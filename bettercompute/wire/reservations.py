@@ -1,0 +1,258 @@
+"""Reservations on the wire: the request (R2), the object answered (R5), the verbs (A4)."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from bettercompute.states import AllocationState, ReservationState
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, Text, WireModel
+
+COUNT_MAX = 4_096
+GANG_NODES_MAX = 1_024
+KEY_MAX = 255
+VCPU_MAX = 4_096
+MEMORY_GIB_MAX = 65_536
+HUGEPAGES_MAX = 65_536
+PRIORITY_MAX = 1_000
+
+IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=KEY_MAX)]
+Labels = Annotated[
+    dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Text],
+    Field(max_length=64),
+]
+Count = Annotated[int, Field(ge=1, le=COUNT_MAX)]
+
+
+class DeviceClass(StrEnum):
+    """What is reserved (R3)."""
+
+    GPU = "gpu"
+    MIG = "gpu.mig"
+    SLOT = "gpu.slot"
+
+
+class Topology(StrEnum):
+    """How the devices of one line must be connected (R3)."""
+
+    ANY = "any"
+    SAME_NODE = "same-node"
+    SAME_NUMA = "same-numa"
+    NVLINK_ALL = "nvlink-all"
+
+
+class GangTopology(StrEnum):
+    """Where a gang's nodes must be (R16)."""
+
+    ANY = "any"
+    SAME_RACK = "same-rack"
+    SAME_SWITCH = "same-switch"
+
+
+class Binding(StrEnum):
+    """How the devices reach a workload (R26-R28). `instance` is refused as UNSUPPORTED."""
+
+    HOLD = "hold"
+    KUBERNETES = "kubernetes"
+    NODE = "node"
+    INSTANCE = "instance"
+
+
+class CountRange(WireModel):
+    """As many as fit, between these."""
+
+    min: Count
+    max: Count
+
+
+class SelectorTerm(WireModel):
+    """One condition on a device or its node: model, memoryGiB, driver, or a label."""
+
+    key: Annotated[str, StringConstraints(min_length=1, max_length=253)]
+    op: Literal["=", "!=", "in", "exists", ">="] = "="
+    value: Text | int | None = None
+    values: Annotated[list[Text | int], Field(min_length=1, max_length=64)] | None = None
+
+
+# Terms that must all hold; an object is short for equalities: {"model": "H100"}.
+Selector = (
+    Annotated[list[SelectorTerm], Field(max_length=32)]
+    | Annotated[
+        dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Text | int],
+        Field(max_length=32),
+    ]
+)
+
+
+class DeviceLine(WireModel):
+    """So many devices of one class. With `anyOf`, the alternatives in order of preference."""
+
+    device_class: DeviceClass = Field(alias="class")
+    count: Count | CountRange
+    profile: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    topology: Topology | None = None
+    selector: Selector | None = None
+
+
+class AnyOfLine(WireModel):
+    """Alternatives in place of one device line, the first that fits wins."""
+
+    any_of: Annotated[list[DeviceLine], Field(min_length=1, max_length=16)] = Field(alias="anyOf")
+
+
+class Resources(WireModel):
+    """Host resources per node (R30); below the pool's per-GPU share they are raised to it."""
+
+    vcpu: Annotated[int, Field(ge=0, le=VCPU_MAX)] | None = None
+    memory_gib: Annotated[int, Field(ge=0, le=MEMORY_GIB_MAX)] | None = Field(
+        None, alias="memoryGiB"
+    )
+    hugepages_1gi: Annotated[int, Field(ge=0, le=HUGEPAGES_MAX)] | None = Field(
+        None, alias="hugepages1Gi"
+    )
+
+
+class Gang(WireModel):
+    """So many nodes, each giving the device lines, all or nothing (R16)."""
+
+    nodes: Annotated[int, Field(ge=1, le=GANG_NODES_MAX)]
+    topology: GangTopology = GangTopology.ANY
+
+
+class NodeProfile(WireModel):
+    """What to deploy on a machine leased whole (R28)."""
+
+    profile_id: Id
+    profile_version: Id | None = None
+
+
+class Toleration(WireModel):
+    """A taint this work accepts."""
+
+    key: Annotated[str, StringConstraints(min_length=1, max_length=253)]
+    op: Literal["=", "exists"] = "="
+    value: Text | None = None
+
+
+class Recurrence(WireModel):
+    """A repeating window (an RRULE subset in a named zone); not yet open."""
+
+    rule: Text
+    time_zone: Text
+
+
+class Wait(WireModel):
+    """Hold the answer until placed; more than 30,000 ms is capped (R14)."""
+
+    timeout_ms: Annotated[int, Field(ge=0)]
+
+
+class ReservationRequest(WireModel):
+    """What a create and a preview share."""
+
+    tenant_id: Id
+    pool_id: Id
+    devices: Annotated[list[AnyOfLine | DeviceLine], Field(min_length=1, max_length=16)]
+    duration: int | Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    start: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    binding: Binding = Binding.HOLD
+    resources: Resources | None = None
+    gang: Gang | None = None
+    lease_seconds: Annotated[int, Field(ge=1, le=157_680_000)] | None = None
+    spot: bool = False
+    node: NodeProfile | None = None
+    tolerations: Annotated[list[Toleration], Field(max_length=64)] | None = None
+    labels: Labels | None = None
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
+    users: Annotated[list[Id], Field(max_length=256)] | None = None
+    recurrence: Recurrence | None = None
+    offer_id: Id | None = None
+    idempotency_key: IdempotencyKey | None = None
+    wait: Wait | None = None
+
+
+class ReservationVerb(WireModel):
+    """Body of renew, release and cancel."""
+
+    tenant_id: Id
+
+
+class Window(AnswerModel):
+    """`[start, end)` in epoch milliseconds."""
+
+    start: int
+    end: int
+
+
+class Condition(AnswerModel):
+    """Something that is true of a reservation now."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"] = "True"
+    reason: str
+    message: str
+    since: int
+
+
+class NodeBinding(AnswerModel):
+    """How the devices reach a workload on one node."""
+
+    node_id: str
+    cdi_devices: list[str]
+    env_file: str
+    cgroup_parent: str | None = None
+    attested: bool = False
+
+
+class Allocation(AnswerModel):
+    """A reservation's part on one node."""
+
+    id: str
+    node_id: str
+    device_ids: list[str]
+    state: AllocationState
+    binding: NodeBinding | None = None
+
+
+class Operation(AnswerModel):
+    """Whether placing is still under way (R5)."""
+
+    id: str
+    state: Literal["running", "waiting", "succeeded", "failed"]
+
+
+class Quote(AnswerModel):
+    """GPU-hours of the whole window, and their price where the pool has one."""
+
+    gpu_hours: float
+    price: str | None = None
+    currency: str | None = None
+
+
+class Reservation(AnswerModel):
+    """The object answered (R5)."""
+
+    id: str
+    tenant_id: str
+    pool_id: str
+    state: ReservationState
+    request: dict[str, Any]
+    during: Window | None
+    owner_identity_id: str
+    idempotency_key: str
+    conditions: list[Condition]
+    binding: NodeBinding | None
+    operation: Operation
+    version: int
+    host_share: dict[str, int]
+    allocations: list[Allocation]
+    quote: Quote
+    created_at: int
+    reason: str | None = None
+
+
+class ReservationList(AnswerModel):
+    """One page, newest first."""
+
+    items: list[Reservation]
+    next_cursor: str | None

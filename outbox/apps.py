@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class OutboxConfig(AppConfig):
+    """What leaves."""
+
+    name = "outbox"

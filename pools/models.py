@@ -1,0 +1,105 @@
+"""Tables of pools: pools, offers to other tenants, quotas and their charges."""
+
+from functools import partial
+
+from django.db import models
+
+from bettercompute import ids
+from bettercompute.columns import ComputeNow
+from bettercompute.iam.models import Tenant
+
+
+class Placer(models.TextChoices):
+    """Which placer serves a pool (R13)."""
+
+    INLINE = "inline"
+    QUEUED = "queued"
+
+
+class Pool(models.Model):
+    """Devices of one owner that may be booked under one policy."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "pool"))
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="pools", help_text="the owner")
+    name = models.SlugField()
+    region = models.TextField(default="")
+    placer = models.TextField(choices=Placer.choices, default=Placer.INLINE)
+    policy = models.JSONField(default=dict, help_text="limits and shares: see pools.catalogue")
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+
+    class Meta:
+        db_table = "pools"
+        constraints = [
+            models.UniqueConstraint(name="pool_name_once_per_tenant", fields=["tenant", "name"]),
+            models.CheckConstraint(
+                name="pool_placer_known", condition=models.Q(placer__in=Placer.values)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Offer(models.Model):
+    """A pool that its owner lets another tenant book, with limits."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "off"))
+    pool = models.ForeignKey(Pool, models.CASCADE, related_name="offers")
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="offers", help_text="to whom")
+    resources = models.JSONField(default=dict, help_text="{vcpu, memoryGiB} beyond the GPUs' share")
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+
+    class Meta:
+        db_table = "offers"
+        constraints = [
+            models.UniqueConstraint(name="offer_once_per_tenant", fields=["pool", "tenant"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pool_id} to {self.tenant_id}"
+
+
+class QuotaUsage(models.Model):
+    """How much of a resource a tenant holds, and may hold (C14).
+
+    Resources: ``gpuMilli`` (thousandths of a GPU), ``vcpu``, ``memoryGiB``.
+    """
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="quotas")
+    resource = models.TextField()
+    used = models.BigIntegerField(default=0)
+    max = models.BigIntegerField()
+    version = models.BigIntegerField(default=1)
+
+    class Meta:
+        db_table = "quota_usage"
+        constraints = [
+            models.UniqueConstraint(name="quota_once_per_tenant", fields=["tenant", "resource"]),
+            models.CheckConstraint(
+                name="quota_not_negative", condition=models.Q(used__gte=0) & models.Q(max__gte=0)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} {self.resource}"
+
+
+class QuotaCharge(models.Model):
+    """What one reservation was charged: a refund deletes it, so nothing is refunded twice."""
+
+    owner_key = models.TextField(help_text="the reservation's id")
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
+    resource = models.TextField()
+    amount = models.BigIntegerField()
+
+    class Meta:
+        db_table = "quota_charges"
+        constraints = [
+            models.UniqueConstraint(name="quota_charged_once", fields=["owner_key", "resource"]),
+            models.CheckConstraint(name="quota_charge_positive", condition=models.Q(amount__gt=0)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.owner_key} {self.resource} {self.amount}"

@@ -1,0 +1,115 @@
+"""Tables of reservations: the claim, and its part on each node."""
+
+from functools import partial
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+from bettercompute import ids
+from bettercompute.columns import ComputeNow
+from bettercompute.iam.models import Tenant
+from bettercompute.states import AllocationState, ReservationState
+from pools.models import Pool
+
+
+class Reservation(models.Model):
+    """A tenant's claim on devices of one pool for a window (R1)."""
+
+    id = models.TextField(primary_key=True, help_text="from tenant, identity and key (R6)")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+")
+    pool = models.ForeignKey(Pool, models.PROTECT, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    state = models.TextField(default=ReservationState.DRAFT)
+    reason = models.TextField(default="", help_text="why it ended: release, expired, lease-lapsed…")
+    idempotency_key = models.TextField()
+    request = models.JSONField(help_text="validated and normalised (R5)")
+    request_hash = models.TextField(help_text="SHA-256 of it, without wait and key (R7)")
+    host_share = models.JSONField(default=dict, help_text="resolved when drafted (R30)")
+    decision = models.JSONField(default=dict, help_text="{effect, policies}: what decided")
+    duration_ms = models.BigIntegerField()
+    requested_start = models.DateTimeField(null=True, help_text="null: at placement")
+    starts_at = models.DateTimeField(null=True, help_text="during.start")
+    ends_at = models.DateTimeField(null=True, help_text="during.end")
+    lease_seconds = models.BigIntegerField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    gpu_milli = models.BigIntegerField(default=0)
+    spot = models.BooleanField(default=False)
+    priority = models.IntegerField(default=0)
+    labels = models.JSONField(default=dict)
+    conditions = models.JSONField(
+        default=list, help_text="[{type, status, reason, message, since}]"
+    )
+    placements_failed = models.IntegerField(default=0, help_text="the third fails it (R26)")
+    bind_deadline = models.DateTimeField(null=True)
+    confirmation_id = models.TextField(default="")
+    confirm_until = models.DateTimeField(null=True)
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+    placed_at = models.DateTimeField(null=True)
+    bound_at = models.DateTimeField(null=True, help_text="became active")
+    ended_at = models.DateTimeField(null=True, help_text="reached a terminal state")
+
+    class Meta:
+        db_table = "reservations"
+        constraints = [
+            models.CheckConstraint(
+                name="reservation_window_whole",
+                condition=models.Q(starts_at__isnull=True, ends_at__isnull=True)
+                | models.Q(ends_at__gte=models.F("starts_at")),
+            ),
+            models.CheckConstraint(
+                name="reservation_duration_positive", condition=models.Q(duration_ms__gt=0)
+            ),
+        ]
+        indexes = [
+            models.Index(name="reservation_newest", fields=["tenant", "-created_at", "-id"]),
+            models.Index(name="reservation_mine", fields=["tenant", "owner", "-created_at", "-id"]),
+            models.Index(
+                name="reservation_pending",
+                fields=["pool", "-priority", "created_at"],
+                condition=models.Q(state="pending"),
+            ),
+            models.Index(
+                name="reservation_live",
+                fields=["id"],
+                condition=models.Q(
+                    state__in=[
+                        "draft",
+                        "awaiting-confirmation",
+                        "pending",
+                        "placed",
+                        "binding",
+                        "active",
+                    ]
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Allocation(models.Model):
+    """The part of a reservation on one node: its bookings carry this id."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "alloc"))
+    reservation = models.ForeignKey(Reservation, models.PROTECT, related_name="allocations")
+    node_id = models.TextField()
+    device_ids = ArrayField(models.TextField())
+    resources = models.JSONField(default=dict, help_text="{vcpu, memoryGiB, hugepages1Gi} booked")
+    state = models.TextField(default=AllocationState.PLACED)
+    binding = models.JSONField(null=True, help_text="{nodeId, cdiDevices, envFile, cgroupParent?}")
+    reason = models.TextField(default="")
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "allocations"
+        indexes = [
+            models.Index(name="allocation_by_node", fields=["node_id", "state"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.id

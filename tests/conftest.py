@@ -1,0 +1,70 @@
+"""What every test stands on: simulated time, and nothing carried from one test to the next."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pytest_django.plugin import DjangoDbBlocker
+
+from bettercompute import clock as clock_module
+from bettercompute import durations, failpoints
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # a Monday, weeks before any change of clocks
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedClock:
+    """The test's hand on the one clock."""
+
+    def now(self) -> datetime:
+        """The simulated instant."""
+        return clock_module.now()
+
+    def now_ms(self) -> int:
+        """The simulated instant as epoch milliseconds."""
+        return clock_module.now_ms()
+
+    def advance(self, by: str | timedelta) -> datetime:
+        """Let ``by`` pass (``"15m"``) and answer the new instant."""
+        delta = by if isinstance(by, timedelta) else timedelta(milliseconds=durations.parse(by))
+        clock_module.advance_sim_clock(delta)
+        return clock_module.now()
+
+    def set(self, instant: datetime) -> None:
+        """Jump to an instant."""
+        clock_module.set_sim_clock(instant)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """The test database, its clock simulated."""
+    with django_db_blocker.unblock():
+        clock_module.use_sim_clock(START)
+
+
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "clock", "client", "admin_client"}
+
+
+@pytest.fixture(autouse=True)
+def _start_of_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test with a database begins at START; no failpoint stays armed."""
+    if request.node.get_closest_marker("django_db") or "db" in request.fixturenames:
+        marker = request.node.get_closest_marker("django_db")
+        transactional = bool(
+            marker and (marker.kwargs.get("transaction") or (marker.args and marker.args[0]))
+        )
+        needs_commit = transactional or {"transactional_db", "live_server"} & set(
+            request.fixturenames
+        )
+        request.getfixturevalue("transactional_db" if needs_commit else "db")
+        clock_module.follow_sim_clock()
+        clock_module.set_sim_clock(START)
+    yield
+    failpoints.disarm()
+
+
+@pytest.fixture
+def clock(db: None) -> SimulatedClock:
+    """Simulated time; say ``clock.advance("15m")``."""
+    return SimulatedClock()

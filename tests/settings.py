@@ -1,0 +1,14 @@
+"""Settings of the test run: real PostgreSQL and Valkey, fast password hashes, no demo."""
+
+import os
+
+os.environ.setdefault("BETTERCOMPUTE_SECRET_KEY", "only-for-tests-" + "x" * 50)
+
+from bettercompute.settings.base import *
+from bettercompute.settings.base import DATABASES
+
+ALLOWED_HOSTS = ["*"]
+DEMO_ALLOWED = True
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_DB_NAME", "test_bettercompute")}
+DATABASES["default"]["CONN_MAX_AGE"] = 0
