@@ -14,7 +14,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bettercompute.agent.inventory import Gpu, HostInventory, InventoryUnreadable
+from bettercompute.agent.inventory import (
+    GPUS_PER_HOST_MAX,
+    Gpu,
+    HostInventory,
+    InventoryUnreadable,
+)
 from bettercompute.agent.vendors import (
     nvidia_card,
     nvidia_text,
@@ -24,7 +29,6 @@ from bettercompute.agent.vendors import (
 from bettercompute.agent.vendors.nvidia_tree import Section
 
 TEXT_CHARS_MAX = 16 * 1024 * 1024
-GPUS_MAX = 256
 
 _EXPECTED = "expected the output of `nvidia-smi -q -x` or `nvidia-smi -q`"
 
@@ -50,7 +54,10 @@ def read(text: str, *, source: str = "input", hostname: str = "") -> HostInvento
         raise InventoryUnreadable(f"{source}: longer than {TEXT_CHARS_MAX} characters; {_EXPECTED}")
     document, around = _split(text, source=source)
     listings = nvidia_text.read_listings(around)
-    gpus = _gpus(document, listings=listings, host=hostname or source)
+    sections = list(document.all("gpu"))
+    if len(sections) > GPUS_PER_HOST_MAX:
+        raise InventoryUnreadable(f"{source}: more than {GPUS_PER_HOST_MAX} GPUs in one host")
+    gpus = _gpus(sections, listings=listings, host=hostname or source)
     try:
         return HostInventory(
             hostname=hostname,
@@ -78,16 +85,13 @@ def _split(text: str, *, source: str) -> tuple[Section, str]:
     raise InventoryUnreadable(f"{source}: {_EXPECTED}, found {_beginning(text)}")
 
 
-def _gpus(document: Section, *, listings: nvidia_text.Listings, host: str) -> list[Gpu]:
-    sections = list(document.all("gpu"))
-    if len(sections) > GPUS_MAX:
-        raise InventoryUnreadable(f"{host}: more than {GPUS_MAX} GPUs in one host")
+def _gpus(sections: Sequence[Section], *, listings: nvidia_text.Listings, host: str) -> list[Gpu]:
     gpus = [
         nvidia_card.read(section, index=index, host=host, listings=listings)
         for index, section in enumerate(sections)
     ]
     known = {gpu.pci_bus_id.upper() for gpu in gpus}
-    for bus_id, said in sorted(listings.unreachable.items())[: GPUS_MAX - len(gpus)]:
+    for bus_id, said in sorted(listings.unreachable.items())[: GPUS_PER_HOST_MAX - len(gpus)]:
         if bus_id not in known:
             gpus.append(nvidia_card.unreachable(bus_id, index=len(gpus), host=host, said=said))
     return gpus
