@@ -290,6 +290,9 @@ class Assignment(models.Model):
     limits = models.JSONField(default=dict, help_text="{cpuMillis, memoryBytes, hugepages1Gi}")
     binding = models.TextField(default="hold")
     wanted = models.BooleanField(default=False)
+    entered_at = models.DateTimeField(
+        null=True, help_text="when it entered the node's desired state; null: never (R35)"
+    )
     reported = models.TextField(choices=ReportedState.choices, default=ReportedState.NONE)
     report_seq = models.BigIntegerField(default=0)
     reported_at = models.DateTimeField(null=True)

@@ -1,0 +1,113 @@
+-- name: plan
+INSERT INTO assignments (
+    allocation_id, owner_key, node_id, device_ids, until, limits, binding,
+    wanted, reported, report_seq, report, bound_sig_kid
+)
+SELECT
+    planned.allocation_id,
+    planned.owner_key,
+    planned.node_id,
+    ARRAY(SELECT jsonb_array_elements_text(planned.device_ids)),
+    planned.until,
+    planned.limits,
+    planned.binding,
+    false, '', 0, '{}', ''
+FROM jsonb_to_recordset(%(planned)s::jsonb) AS planned (
+    allocation_id text,
+    owner_key text,
+    node_id text,
+    device_ids jsonb,
+    until timestamptz,
+    limits jsonb,
+    binding text
+)
+ORDER BY planned.allocation_id;
+
+-- name: not_entered
+-- The nodes whose desired state has yet to gain one of these assignments.
+SELECT DISTINCT node_id
+FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND entered_at IS NULL;
+
+-- name: want
+-- R35: an assignment enters desired state only once no earlier one may still hold one of its
+-- devices on the node. Until then it is wanted and waits. Run under the desired-state lock of the
+-- nodes, so that of two assignments for one device the second sees the first.
+UPDATE assignments
+SET wanted = true,
+    entered_at = CASE
+        WHEN NOT EXISTS (
+            SELECT FROM assignments AS earlier
+            WHERE earlier.node_id = assignments.node_id
+                AND earlier.allocation_id <> assignments.allocation_id
+                AND earlier.device_ids && assignments.device_ids
+                AND earlier.entered_at IS NOT NULL
+                AND earlier.reported NOT IN ('released', 'failed')
+        )
+        THEN compute_now()
+    END
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND entered_at IS NULL;
+
+-- name: entered
+SELECT allocation_id, entered_at
+FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND wanted AND entered_at IS NOT NULL
+ORDER BY allocation_id;
+
+-- name: in_desired_state
+-- The nodes whose desired state has one of these assignments.
+SELECT DISTINCT node_id
+FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND wanted AND entered_at IS NOT NULL;
+
+-- name: nodes_of
+SELECT DISTINCT node_id
+FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]);
+
+-- name: unwant
+UPDATE assignments
+SET wanted = false
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND wanted;
+
+-- name: of_owner
+SELECT
+    allocation_id, node_id, device_ids, until, binding, wanted, entered_at,
+    reported, reported_at, report, bound_report, bound_sig, bound_sig_kid
+FROM assignments
+WHERE owner_key = %(owner_key)s
+ORDER BY allocation_id;
+
+-- name: forget
+-- Only what the node cannot hold any more: forgetting a hold would let the next one in (R35).
+DELETE FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[])
+    AND (
+        entered_at IS NULL
+        OR reported IN ('released', 'failed')
+        OR %(even_unconfirmed)s::boolean
+    )
+RETURNING allocation_id, node_id, device_ids;
+
+-- name: owners_waiting
+-- Whose assignment waits for one of these devices to be let go.
+SELECT DISTINCT owner_key
+FROM assignments
+WHERE wanted
+    AND entered_at IS NULL
+    AND node_id = ANY(%(node_ids)s::text[])
+    AND device_ids && %(device_ids)s::text[]
+ORDER BY owner_key;
+
+-- name: owners_on_node
+-- Who has anything on the node: they are woken when it changes.
+SELECT DISTINCT owner_key
+FROM assignments
+WHERE node_id = ANY(%(node_ids)s::text[])
+ORDER BY owner_key;
+
+-- name: owners_of
+SELECT allocation_id, owner_key
+FROM assignments
+WHERE allocation_id = ANY(%(allocation_ids)s::text[])
+ORDER BY allocation_id;
