@@ -2,16 +2,20 @@
 
 What decides are columns of ``nodes`` and ``devices`` and nothing else. Every change of them is a
 guarded update of that row, and the placer reads them ``FOR SHARE`` in the transaction that books,
-so whoever commits second sees the first. ``nodes.standing`` has the changes.
+so whoever commits second sees the first. Each change publishes its event, lets those who hold
+something on the node look again, and where capacity came back, those who wait for the pool.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bettercompute import sql
+from django.db import transaction
+
+from bettercompute import errors, sql, states, transitions
 from bettercompute.states import NodeState
+from nodes import assignments, labelling, notices
 
 ELIGIBILITY = sql.load(__package__, "eligibility")
 
@@ -76,6 +80,134 @@ def lock(*, node_ids: Iterable[str], device_ids: Iterable[str]) -> Locked:
         nodes={row[0]: _node(row) for row in nodes},
         devices={row[0]: LockedDevice(*row) for row in devices},
     )
+
+
+def cordon(node_id: str, *, if_version: int | None = None) -> int:
+    """Take no new placements; what is there stays. Answers the node's version."""
+    return _change(node_id, "node.cordoned", if_version=if_version, cordoned=True)
+
+
+def uncordon(node_id: str, *, if_version: int | None = None) -> int:
+    """Take new placements again. Answers the node's version."""
+    return _change(node_id, "node.uncordoned", if_version=if_version, cordoned=False)
+
+
+def taint(
+    node_id: str, taints: Sequence[Mapping[str, str]], *, if_version: int | None = None
+) -> int:
+    """Replace the node's taints: only work that tolerates each of them is placed here.
+
+    Raises:
+        errors.InvalidInput: a taint is malformed.
+    """
+    wanted = labelling.check_taints(taints)
+    return _change(node_id, "node.tainted", if_version=if_version, taints=wanted)
+
+
+def set_labels(node_id: str, labels: Mapping[str, str], *, if_version: int | None = None) -> int:
+    """Replace the labels that operators set.
+
+    Raises:
+        errors.InvalidInput: a label is malformed, or under ``bc.dev/``, which is ours (N5).
+    """
+    wanted = labelling.check_labels(labels)
+    return _change(node_id, "node.labelled", if_version=if_version, labels=wanted)
+
+
+def set_system_labels(node_id: str, labels: Mapping[str, str]) -> int:
+    """Replace the labels under ``bc.dev/``: what the node's agent can do, for instance (N5)."""
+    assert all(name.startswith(labelling.SYSTEM_PREFIX) for name in labels), labels
+    return _change(node_id, "node.labelled", system_labels=dict(labels))
+
+
+def mark_unreachable(node_id: str) -> bool:
+    """Not eligible until it is heard of again (C36); False where it was not ready."""
+    return _move(node_id, before=NodeState.READY, after=NodeState.UNREACHABLE)
+
+
+def mark_ready(node_id: str) -> bool:
+    """Heard of again; False where it was not unreachable."""
+    return _move(node_id, before=NodeState.UNREACHABLE, after=NodeState.READY)
+
+
+def quarantine(device_id: str, *, reason: str) -> bool:
+    """Book this device no more until its quarantine is ended; False where it was so already."""
+    return _set_quarantine(device_id, quarantined=True, reason=reason)
+
+
+def end_quarantine(device_id: str, *, reason: str = "") -> bool:
+    """Let it be booked again; False where there was none."""
+    return _set_quarantine(device_id, quarantined=False, reason=reason)
+
+
+def tell_of_devices(node_id: str, *, gained: bool) -> None:
+    """Wake those whom a change of the node's devices concerns, in the changing transaction."""
+    assignments.wake_owners_on([node_id])
+    if gained:
+        notices.wake_pools_of([node_id])
+
+
+@transaction.atomic
+def _change(node_id: str, event: str, *, if_version: int | None = None, **values: Any) -> int:
+    before = _lock_for_change(node_id)
+    if if_version not in (None, before.version):
+        raise errors.PreconditionFailed(
+            f"{node_id} is at version {before.version}.", version=before.version
+        )
+    after = replace(before, **values)
+    if after == before:
+        return before.version
+    row = ELIGIBILITY.one(
+        "change_node",
+        node_id=node_id,
+        version=before.version,
+        cordoned=after.cordoned,
+        labels=json.dumps(after.labels),
+        system_labels=json.dumps(after.system_labels),
+        taints=json.dumps(after.taints),
+        platform_trusted=after.platform_trusted,
+    )
+    assert row is not None, "the row is locked at this version"
+    _tell(after, event)
+    return int(row[0])
+
+
+@transaction.atomic
+def _move(node_id: str, *, before: NodeState, after: NodeState) -> bool:
+    node = _lock_for_change(node_id)
+    if node.state != before:
+        return False
+    transitions.move(states.NODE, row_id=node_id, version=node.version, before=before, after=after)
+    event = "node.unreachable" if after == NodeState.UNREACHABLE else "node.connected"
+    _tell(replace(node, state=after), event)
+    return True
+
+
+def _tell(node: LockedNode, event: str) -> None:
+    # Any change but one that takes the node out may have made room for somebody.
+    tell_of_devices(node.id, gained=node.eligible)
+    notices.publish_of_nodes(event, [node.id])
+
+
+@transaction.atomic
+def _set_quarantine(device_id: str, *, quarantined: bool, reason: str) -> bool:
+    locked = ELIGIBILITY.one("lock_device_for_change", device_id=device_id)
+    if locked is None:
+        raise errors.NotFound(f"There is no device {device_id}.")
+    if ELIGIBILITY.run("set_quarantine", device_id=device_id, quarantined=quarantined) == 0:
+        return False
+    node_id = LockedDevice(*locked).node_id
+    tell_of_devices(node_id, gained=not quarantined)
+    event = "device.quarantined" if quarantined else "device.unquarantined"
+    notices.publish_of_devices(event, node_id, {device_id: reason})
+    return True
+
+
+def _lock_for_change(node_id: str) -> LockedNode:
+    row = ELIGIBILITY.one("lock_node_for_change", node_id=node_id)
+    if row is None:
+        raise errors.NotFound(f"There is no node {node_id}.")
+    return _node(row)
 
 
 def _node(row: sql.Row) -> LockedNode:

@@ -1,0 +1,67 @@
+"""Whom a change of nodes is told: the outbox, and those who wait for the pool."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bettercompute import sql
+from bettercompute.coordination import workqueue
+from outbox import events
+from outbox.events import NewEvent
+
+ELIGIBILITY = sql.load(__package__, "eligibility")
+
+POOL_KIND = "pool"  # the work-queue kind that tries a pool's waiting reservations again
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node belongs."""
+
+    node_id: str
+    name: str
+    pool_id: str
+    tenant_id: str
+    state: str
+
+
+def places(node_ids: Iterable[str]) -> list[Place]:
+    """Pool and owning tenant of these nodes, by id."""
+    return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=list(node_ids))]
+
+
+def wake_pools_of(node_ids: Iterable[str]) -> None:
+    """Let the waiting reservations of these nodes' pools be tried again (C18)."""
+    pools = sorted({place.pool_id for place in places(node_ids)})
+    workqueue.enqueue_many([(POOL_KIND, pool_id, None) for pool_id in pools])
+
+
+def publish_of_nodes(event: str, nodes: Iterable[str], *, reason: str | None = None) -> None:
+    """Publish what happened to these nodes, in the transaction that did it (C20)."""
+    events.publish_many(
+        NewEvent(
+            type=event,
+            tenant_id=place.tenant_id,
+            subject=f"node/{place.node_id}",
+            data={
+                "poolId": place.pool_id,
+                "name": place.name,
+                "state": place.state,
+                "reason": reason,
+            },
+        )
+        for place in places(nodes)
+    )
+
+
+def publish_of_devices(event: str, node_id: str, reasons: Mapping[str, str]) -> None:
+    """Publish what happened to devices of one node, each with its reason."""
+    events.publish_many(
+        NewEvent(
+            type=event,
+            tenant_id=place.tenant_id,
+            subject=f"device/{device_id}",
+            data={"poolId": place.pool_id, "nodeId": node_id, "reason": reason or None},
+        )
+        for place in places([node_id])
+        for device_id, reason in sorted(reasons.items())
+    )
