@@ -31,20 +31,20 @@ class Statements:
     source: str
     texts: Mapping[str, str]
 
-    def all(self, name: str, **parameters: Any) -> list[Row]:
+    def all(self, name: str, /, **parameters: Any) -> list[Row]:
         """Every row."""
         with connection.cursor() as cursor:
             cursor.execute(self.texts[name], parameters)
             return cursor.fetchall()
 
-    def one(self, name: str, **parameters: Any) -> Row | None:
+    def one(self, name: str, /, **parameters: Any) -> Row | None:
         """The first row, or None where a guarded statement hit no row."""
         with connection.cursor() as cursor:
             cursor.execute(self.texts[name], parameters)
             row: Row | None = cursor.fetchone()
             return row
 
-    def run(self, name: str, **parameters: Any) -> int:
+    def run(self, name: str, /, **parameters: Any) -> int:
         """How many rows it changed."""
         with connection.cursor() as cursor:
             cursor.execute(self.texts[name], parameters)
