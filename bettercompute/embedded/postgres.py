@@ -15,7 +15,7 @@ from pathlib import Path
 from bettercompute.embedded import accounts, binaries, directories, processes
 from bettercompute.embedded.directories import Directories
 from bettercompute.embedded.failures import CannotStart
-from bettercompute.embedded.processes import Child
+from bettercompute.embedded.processes import Child, Farewell
 
 MAJOR = "18"
 USER = "better"
@@ -40,6 +40,9 @@ DISPOSABLE: Mapping[str, str] = {
 
 _READY_LINE = 7  # of postmaster.pid
 
+# Fast shutdown; then immediate, from which the next start recovers.
+FAST_THEN_IMMEDIATE = Farewell((signal.SIGINT, signal.SIGQUIT), seconds=3)
+
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
@@ -50,7 +53,7 @@ class Postgres:
     env: Mapping[str, str]
     name: str = "PostgreSQL"
     # Fast shutdown; then immediate, from which the next start recovers.
-    stop_signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGQUIT)
+    farewell: Farewell = FAST_THEN_IMMEDIATE
 
     @property
     def log(self) -> Path:

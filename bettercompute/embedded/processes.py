@@ -75,19 +75,31 @@ def as_account(account: Account | None) -> AccountArguments:
     return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
-def stop(
-    running: Iterable[subprocess.Popen[bytes]], *, signals: Sequence[signal.Signals], seconds: float
-) -> None:
-    """Ask with the first signal, with each next one when the seconds are over, then SIGKILL."""
-    alive = [process for process in running if process.poll() is None]
-    for number in signals:
-        for process in alive:
-            process.send_signal(number)
-        alive = _still_running(alive, seconds=seconds)
-    for process in alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """How a process is asked to end: a signal, so much time, the next signal, at last SIGKILL."""
+
+    signals: tuple[signal.Signals, ...]
+    seconds: float
+
+
+def stop(running: Iterable[tuple[subprocess.Popen[bytes], Farewell]]) -> None:
+    """Stop the processes at the same time, each in its own way."""
+    alive = [pair for pair in running if pair[0].poll() is None]
+    attempt = 0
+    while alive:
+        started = time.monotonic()
+        for process, farewell in alive:
+            if attempt < len(farewell.signals):
+                process.send_signal(farewell.signals[attempt])
+            else:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        for process, farewell in alive:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(started + farewell.seconds - time.monotonic(), 0))
+        alive = [pair for pair in alive if pair[0].poll() is None]
+        attempt += 1
 
 
 def stop_leftovers(*, mark: str | None, directories: Sequence[Path], seconds: float = 10) -> None:
@@ -146,16 +158,6 @@ def _name(process: psutil.Process) -> str:
         return process.name()
     except psutil.Error:
         return ""
-
-
-def _still_running(
-    processes: list[subprocess.Popen[bytes]], *, seconds: float
-) -> list[subprocess.Popen[bytes]]:
-    deadline = time.monotonic() + seconds
-    for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(deadline - time.monotonic(), 0))
-    return [process for process in processes if process.returncode is None]
 
 
 def die_with_supervisor(number: signal.Signals) -> Callable[[], None] | None:

@@ -19,8 +19,6 @@ from bettercompute.embedded.failures import CannotStart, StopRequested
 from bettercompute.embedded.interruption import Interruption
 from bettercompute.embedded.supervisor import Supervisor
 
-STOP_SECONDS = 5
-
 
 def main(arguments: Sequence[str]) -> int:
     command = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
@@ -60,10 +58,8 @@ def _run(command: list[str], *, home: Path, interruption: Interruption) -> int:
         }
         return _attend(command, environment, supervisor=supervisor, interruption=interruption)
     finally:
-        supervisor.stop(seconds=STOP_SECONDS)
-        processes.stop_leftovers(
-            mark=str(home), directories=directories.of_services(home), seconds=STOP_SECONDS
-        )
+        supervisor.stop()
+        processes.stop_leftovers(mark=str(home), directories=directories.of_services(home))
         if placed is not None:
             directories.remove(placed)
 

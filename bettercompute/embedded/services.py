@@ -73,7 +73,7 @@ def start(
         wanted.append(valkey)
     for service in wanted:
         service.prepare()
-        supervisor.start(service)
+    supervisor.start(wanted)
     for service in wanted:
         supervisor.wait_until(service.is_ready, what=service.name, seconds=READY_SECONDS)
     return Addresses(instead.database_url or postgres.url, instead.redis_url or valkey.url)

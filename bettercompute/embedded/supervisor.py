@@ -1,8 +1,8 @@
-"""Starts programs, starts them again when they end, and stops them in the reverse order."""
+"""Starts programs, starts them again when they end, and stops them in order."""
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -11,6 +11,7 @@ from typing import Protocol
 from bettercompute.embedded import processes
 from bettercompute.embedded.failures import CannotStart
 from bettercompute.embedded.interruption import Interruption
+from bettercompute.embedded.processes import Farewell
 
 RESTART_SECONDS_MAX = 30.0
 # A program that ran this long had started well: the next restart is quick again.
@@ -27,7 +28,7 @@ class Program(Protocol):
     @property
     def log(self) -> Path: ...
     @property
-    def stop_signals(self) -> tuple[Signals, ...]: ...
+    def farewell(self) -> Farewell: ...
     def launch(self) -> subprocess.Popen[bytes]: ...
 
 
@@ -46,14 +47,20 @@ class Supervisor:
     def __init__(self, *, interruption: Interruption, say: Callable[[str], None]) -> None:
         self._interruption = interruption
         self._say = say
-        self._running: list[_Running] = []
+        # Programs of one wave stop together, after those of the waves behind it.
+        self._waves: list[list[_Running]] = []
 
-    def start(self, program: Program) -> None:
-        """Launch the program, and keep it running from now on."""
-        process = program.launch()
-        self._running.append(_Running(program, process, started=time.monotonic()))
+    def start(self, programs: Sequence[Program]) -> None:
+        """Launch the programs, which stand on those started before, and keep them running."""
+        wave: list[_Running] = []
+        self._waves.append(wave)
+        for program in programs:  # one by one: if a later one fails, these are known
+            running = _Running(program, program.launch(), started=time.monotonic())
+            wave.append(running)
 
-    def wait_until(self, ready: Callable[[], bool], *, what: str, seconds: float) -> None:
+    def wait_until(
+        self, ready: Callable[[], bool], *, what: str, seconds: float, every: float = 0.05
+    ) -> None:
         """Tend the programs until something is ready.
 
         Raises:
@@ -63,30 +70,31 @@ class Supervisor:
         deadline = time.monotonic() + seconds
         while not ready():
             self.tend()
-            for running in self._running:
+            for running in self._all():
                 _give_up_on(running)
             if time.monotonic() > deadline:
-                logs = ", ".join(sorted({str(r.program.log.parent) for r in self._running}))
+                logs = ", ".join(sorted({str(r.program.log.parent) for r in self._all()}))
                 raise CannotStart(f"{what} was not ready after {seconds:.0f} s: see {logs}.")
-            self._interruption.pause(0.05)
+            self._interruption.pause(every)
 
     def tend(self) -> None:
         """Start again what has ended, later and later when it keeps ending."""
         now = time.monotonic()
-        for running in self._running:
+        for running in self._all():
             if running.restart_at is not None:
                 if now >= running.restart_at:
                     self._restart(running, now=now)
             elif running.process.poll() is not None:
                 self._plan_restart(running, now=now, reason=_ending(running.process))
 
-    def stop(self, *, seconds: float) -> None:
-        """Stop every program that stops by the same signals together, the latest started first."""
-        while self._running:
-            signals = self._running[-1].program.stop_signals
-            batch = [r for r in self._running if r.program.stop_signals == signals]
-            self._running = [r for r in self._running if r not in batch]
-            processes.stop([r.process for r in batch], signals=signals, seconds=seconds)
+    def stop(self) -> None:
+        """Stop everything, the programs before the services they stand on."""
+        while self._waves:
+            wave = self._waves.pop()
+            processes.stop((r.process, r.program.farewell) for r in wave)
+
+    def _all(self) -> list[_Running]:
+        return [running for wave in self._waves for running in wave]
 
     def _restart(self, running: _Running, *, now: float) -> None:
         try:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from bettercompute.embedded import binaries, processes
 from bettercompute.embedded.directories import Directories
-from bettercompute.embedded.processes import Child
+from bettercompute.embedded.processes import Child, Farewell
+
+TERMINATE = Farewell((signal.SIGTERM,), seconds=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Valkey:
     directories: Directories
     env: Mapping[str, str]
     name: str = "Valkey"
-    stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)
+    farewell: Farewell = TERMINATE
 
     @property
     def log(self) -> Path:

@@ -1,0 +1,111 @@
+# Everything a person does with this repository. `make help` lists it.
+#
+# Only Python 3.11 or later is needed. The environment comes from requirements.lock and is made again
+# when the lock changes. UV=uv installs with uv, where that is there.
+
+PYTHON ?= python3
+VENV ?= .venv
+UV ?=
+ARGS ?=
+SEED ?= 1
+
+PY := $(VENV)/bin/python
+MANAGE := $(PY) manage.py
+INSTALLED := $(VENV)/installed
+# Some machines cap versions for pip; the lock has decided already.
+PIP := PIP_CONSTRAINT=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip --quiet install
+INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PIP))
+# Tests run on services of their own, which end with the command.
+WITH_SERVICES := $(PY) -m bettercompute.embedded.run_with --
+PYTEST := $(WITH_SERVICES) $(PY) -m pytest
+CHECKS := lint types imports sql-now generated rules test
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up test test-fast torture lint format types imports sql-now rules schema states \
+	generate generated check bench simulate seed screenshots lock clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## Make the environment from the lock file
+
+up: setup ## Run everything here: PORT, GATEWAY_PORT, BETTERCOMPUTE_DATA, SIM configure it
+	@exec $(PY) -m bettercompute.embedded.up
+
+test: setup ## The whole test suite on services of its own; ARGS="-k lease" picks
+	@exec $(PYTEST) $(ARGS)
+
+test-fast: setup ## Tests that need no database
+	@exec $(PY) -m pytest tests/unit $(ARGS)
+
+torture: setup ## The capacity torture test (C16)
+	@exec $(PYTEST) tests/concurrency -k torture $(ARGS)
+
+lint: setup ## Style: ruff and templates
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m djlint --check --lint --quiet templates
+
+format: setup ## Format code and templates
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+types: setup ## mypy
+	$(WITH_SERVICES) $(PY) -m mypy
+
+imports: setup ## Which package may import which
+	$(VENV)/bin/lint-imports
+
+sql-now: setup ## No SQL reads the database's own clock (C6)
+	$(PY) scripts/check_sql_now.py
+
+rules: setup ## Each rule with the tests that prove it
+	$(MANAGE) rules
+
+states: setup ## Write docs/states.md
+	$(MANAGE) state_diagrams
+
+schema: setup ## Write docs/schema.sql
+	$(WITH_SERVICES) $(MANAGE) schema_snapshot
+
+generate: setup states schema ## Write everything that is generated
+
+generated: setup ## Fail if something generated is stale
+	@exec $(PYTEST) tests/architecture
+
+check: setup ## Everything CI checks: runs all, then says what failed
+	@failed=; for check in $(CHECKS); do \
+		echo "== make $$check"; $(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make check failed:$$failed" >&2; exit 1; fi
+
+bench: setup ## Benchmarks, on services that keep their promises to disk
+	@exec $(PY) -m benchmarks $(ARGS)
+
+simulate: setup ## A fleet with faults in simulated time; SEED=1 repeats one
+	@exec $(PYTEST) tests/faults -k simulat --seed=$(SEED) $(ARGS)
+
+seed: setup ## Seed the database of DATABASE_URL with the demo
+	$(MANAGE) seed
+
+screenshots: setup ## Pictures of the console for the documentation
+	$(PY) scripts/screenshots.py
+
+lock: ## Resolve the dependencies again; needs uv
+	uv pip compile pyproject.toml --extra server --extra embedded --group test --group lint \
+		--group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --quiet --output-file requirements.lock
+
+clean: ## Remove caches and the environment; data stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@echo "Making $(VENV) from requirements.lock: this takes about a minute the first time."
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { \
+		echo "No virtual environment can be made: Debian and Ubuntu want 'apt-get install python3-venv'." >&2; \
+		rm -rf $(VENV); exit 1; }
+	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,110 @@
+"""The processes of Better Compute itself: web, gateway, worker, beat and the simulated nodes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import bettercompute
+from bettercompute.embedded import demo, directories, processes
+from bettercompute.embedded.processes import Child, Farewell
+from bettercompute.embedded.services import Addresses
+
+# Where templates and static files lie beside the packages; also makes `-m` find them uninstalled.
+ROOT = Path(bettercompute.__path__[0]).parent
+
+WEB_WORKERS = 2
+WORKER_THREADS = 4
+# Open streams end when a server stops; a request that is under way gets this long.
+GRACEFUL_SECONDS = 5
+TERMINATE = Farewell((signal.SIGTERM,), seconds=7)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonProgram:
+    """A module of Python, run as a child of the supervisor."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+    env: Mapping[str, str]
+    pass_fds: Sequence[int] = field(default=())
+    farewell: Farewell = TERMINATE
+
+    def launch(self, *, stdout: int | None = None) -> subprocess.Popen[bytes]:
+        child = Child(
+            argv=[sys.executable, "-m", *self.arguments],
+            log=self.log,
+            env=self.env,
+            cwd=ROOT,
+            pass_fds=self.pass_fds,
+        )
+        return processes.spawn(child, stdout=stdout)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Makes the programs of one deployment."""
+
+    home: Path
+    addresses: Addresses
+
+    def prepare(self) -> PythonProgram:
+        """Migrate, expire the leases of an earlier run, seed; prints what the demo has."""
+        return self._program("prepare", ["django", "prepare", "--demo"])
+
+    def web(self, *, socket: int) -> PythonProgram:
+        return self._server("web", "bettercompute.asgi:application", WEB_WORKERS, socket=socket)
+
+    def gateway(self, *, socket: int) -> PythonProgram:
+        # One process: a gateway keeps its sessions in memory and holds one lease (N2).
+        return self._server("gateway", "nodes.gateway.app:application", 1, socket=socket)
+
+    def worker(self) -> PythonProgram:
+        celery = ["celery", "--app", "bettercompute.celery:app", "worker", "--pool=threads"]
+        celery += [f"--concurrency={WORKER_THREADS}", "--without-gossip", "--without-mingle"]
+        return self._program("worker", [*celery, "--loglevel=INFO"])
+
+    def beat(self) -> PythonProgram:
+        celery = ["celery", "--app", "bettercompute.celery:app", "beat", "--pidfile="]
+        return self._program("beat", [*celery, f"--schedule={self.home / 'beat-schedule'}"])
+
+    def simulated_nodes(self, *, count: int, gateway: str) -> PythonProgram:
+        arguments = ["django", "simulate_nodes", f"--count={count}", f"--gateway={gateway}"]
+        return self._program("nodes", arguments)
+
+    def _server(self, name: str, application: str, workers: int, *, socket: int) -> PythonProgram:
+        arguments = ["gunicorn", "--worker-class=asgi", "--asgi-loop=uvloop", "--no-control-socket"]
+        arguments += [f"--workers={workers}", f"--bind=fd://{socket}", "--preload"]
+        arguments += [f"--graceful-timeout={GRACEFUL_SECONDS}", application]
+        return self._program(name, arguments, pass_fds=[socket])
+
+    def _program(
+        self, name: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = ()
+    ) -> PythonProgram:
+        log = self.home / "logs" / f"{name}.log"
+        return PythonProgram(name, arguments, log=log, env=self._environment(), pass_fds=pass_fds)
+
+    def _environment(self) -> dict[str, str]:
+        """The caller's environment, less what would lead the programs elsewhere."""
+        kept = dict(os.environ)
+        if kept.get("DATABASE_URL") != self.addresses.database_url:
+            # libpq's variables are meant for another server than ours.
+            kept = {key: value for key, value in kept.items() if not key.startswith("PG")}
+        local = ",".join(filter(None, [kept.get("NO_PROXY"), "127.0.0.1", "localhost"]))
+        return {
+            **kept,
+            "DJANGO_SETTINGS_MODULE": "bettercompute.settings.embedded",
+            "DATABASE_URL": self.addresses.database_url,
+            "REDIS_URL": self.addresses.redis_url,
+            "BETTERCOMPUTE_DATA": str(self.home),
+            "BETTERCOMPUTE_SECRET_KEY": directories.secret(self.home, "secret-key"),
+            "BETTERCOMPUTE_DEMO_SECRETS": str(demo.secrets(self.home)),
+            "NO_PROXY": local,
+            "no_proxy": local,
+            "PYTHONUNBUFFERED": "1",
+            processes.MARK: str(self.home),
+        }
