@@ -12,3 +12,4 @@ DEMO_ALLOWED = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_DB_NAME", "test_bettercompute")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
+HINTS = False  # no broker thread behind a test; tests of the hints themselves switch it on

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from kombu.common import Broadcast
+
 from bettercompute.settings import env
 
 ENV = env.Environment()
@@ -119,7 +121,45 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
+# What runs is listed in one place; coordination, below it in the layers, finds it here.
+WIRING = "bettercompute.wiring"
+HINTS = True  # tell the workers to look after a commit; they look every second anyway
+
+# Messages are wake-ups without content: every worker gets each, none is stored, none is missed.
 CELERY_BROKER_URL = env.celery_broker(REDIS_URL)
+CELERY_TASK_QUEUES = (Broadcast("bettercompute.wakeups"),)
+CELERY_TASK_DEFAULT_QUEUE = "bettercompute.wakeups"
+CELERY_TASK_DEFAULT_EXCHANGE = "bettercompute.wakeups"
+CELERY_TASK_DEFAULT_EXCHANGE_TYPE = "fanout"
+CELERY_TASK_IGNORE_RESULT = True  # results are rows
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_TIME_LIMIT = 120
+CELERY_TASK_SOFT_TIME_LIMIT = 90
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_POOL = "threads"  # one process is one owner of leases; its threads share them
+CELERY_WORKER_CONCURRENCY = 4
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is gone comes back some day
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 600,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    "health_check_interval": 25,
+    "socket_connect_timeout": 2,
+}
+# In memory, nothing to edit at run time: two beats are harmless, since ticks are under leases.
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 1
+CELERY_BEAT_SCHEDULE = {
+    "tick": {
+        "task": "bettercompute.coordination.tasks.tick",
+        "schedule": 1.0,
+        "options": {"expires": 10},  # a worker that was stopped does not catch up on old ticks
+    },
+}
 
 LOGGING_CONFIG = None  # bettercompute.web.logs configures structlog and the standard library
 LOG_FORMAT = ENV.bettercompute_log_format

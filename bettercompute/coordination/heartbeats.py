@@ -1,0 +1,43 @@
+"""Which processes of the control plane could write to the database a moment ago (C38).
+
+A gap in the heartbeats of a role is an outage of ours, never a silence of the nodes.
+"""
+
+from datetime import datetime
+
+from bettercompute import sql
+from bettercompute.coordination import owner
+
+HEARTBEATS = sql.load(__package__, "heartbeats")
+
+BEAT_SECONDS = 5
+ALIVE_SECONDS = 15
+FORGET_SECONDS = 86_400
+
+
+def beat(role: str) -> None:
+    """Say that this process can write: ``web``, ``gateway`` or ``worker``, every five seconds."""
+    HEARTBEATS.run("beat", process=owner.OWNER, role=role)
+
+
+def stop() -> None:
+    """Say that this process stops on purpose."""
+    HEARTBEATS.run("stop", process=owner.OWNER)
+
+
+def alive(role: str, *, within_seconds: float = ALIVE_SECONDS) -> list[str]:
+    """The processes of a role that beat within so many seconds, by id."""
+    return [row[0] for row in HEARTBEATS.all("alive", role=role, seconds=within_seconds)]
+
+
+def latest(role: str) -> datetime | None:
+    """When any process of this role last beat; None if none ever did."""
+    row = HEARTBEATS.one("latest", role=role)
+    assert row is not None
+    instant: datetime | None = row[0]
+    return instant
+
+
+def forget() -> int:
+    """Remove the rows of processes long gone."""
+    return HEARTBEATS.run("forget", seconds=FORGET_SECONDS)

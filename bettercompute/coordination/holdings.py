@@ -1,0 +1,198 @@
+"""What this process holds: shards of the work queue and singleton jobs, by lease (C29-C34).
+
+Each held name has a lock of this process, so that at most one fenced transaction runs under its
+lease, with renewals between them (C30). Shards are shared out fairly: a process holds at most its
+part of them, by the number of workers whose heart beats, and gives up what is more than that.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from django.db import Error, connection
+
+from bettercompute import clock
+from bettercompute.coordination import heartbeats, leases, workqueue
+from bettercompute.coordination.leases import Lease
+
+log = logging.getLogger(__name__)
+
+ROLE = "worker"
+SHARD_PREFIX = "shard:"
+LOOK_SECONDS = 1.0  # how often to look for leases that lapsed
+
+
+def shard_name(shard: int) -> str:
+    """The lease's name of a shard."""
+    return f"{SHARD_PREFIX}{shard}"
+
+
+@dataclass(slots=True)
+class Held:
+    """One lease of ours, and the lock under which it is used."""
+
+    lease: Lease
+    renewed_at: float  # monotonic
+    busy: threading.Lock = field(default_factory=threading.Lock)
+    # After an error of the database we do not know which of our claims stand: void them all.
+    claims_doubtful: bool = True
+
+    def stale(self) -> bool:
+        """Whether it is time to renew."""
+        return time.monotonic() - self.renewed_at >= leases.RENEW_AFTER_SECONDS
+
+
+class Holdings:
+    """The leases of one process. Thread-safe; one object a process."""
+
+    def __init__(self, singletons: Iterable[str] = ()) -> None:
+        self.singletons = [f"singleton:{name}" for name in singletons]
+        self._held: dict[str, Held] = {}
+        self._refreshing = threading.Lock()
+        self._looked_at = -math.inf
+        self._beaten_at = -math.inf
+
+    # --- what we hold ---------------------------------------------------------------------------
+
+    def shards(self) -> list[int]:
+        """The shards we hold that no thread of ours is using now."""
+        return [
+            int(name.removeprefix(SHARD_PREFIX))
+            for name, held in sorted(self._held.items())
+            if name.startswith(SHARD_PREFIX) and not held.busy.locked()
+        ]
+
+    def lease(self, name: str) -> Lease | None:
+        """Our lease of this name, if we hold it."""
+        held = self._held.get(name)
+        return None if held is None else held.lease
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[Held | None]:
+        """Have a held lease to ourselves; None where it is not ours or another thread uses it."""
+        held = self._held.get(name)
+        if held is None or not held.busy.acquire(blocking=False):
+            yield None
+            return
+        try:
+            if held.claims_doubtful and name.startswith(SHARD_PREFIX):
+                workqueue.unclaim([int(name.removeprefix(SHARD_PREFIX))])
+                held.claims_doubtful = False
+            yield held
+        except Error:
+            held.claims_doubtful = True
+            raise
+        finally:
+            held.busy.release()
+
+    def renew_if_stale(self, held: Held) -> bool:
+        """Between two transactions of a user: keep the lease alive. False where it is lost."""
+        if not held.stale():
+            return True
+        if leases.renew(held.lease) is None:
+            self.lose(held.lease)
+            return False
+        held.renewed_at = time.monotonic()
+        return True
+
+    def lose(self, lease: Lease) -> None:
+        """Forget a lease that turned out to be somebody else's."""
+        held = self._held.get(lease.name)
+        if held is not None and held.lease == lease:
+            del self._held[lease.name]
+            log.info("lost %s at epoch %s", lease.name, lease.epoch)
+
+    # --- keeping, taking, sharing ---------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Beat, renew what is due, take what is free, give up what is too much.
+
+        An unreachable database changes nothing (C33): what we hold stays held in memory, and the
+        fence decides at the next write.
+        """
+        if not self._refreshing.acquire(blocking=False):
+            return
+        try:
+            self._beat()
+            self._renew()
+            self._share()
+        except Error as error:
+            log.warning("The database is unreachable (%s); leases are kept in memory.", error)
+            self._doubt()
+            connection.close_if_unusable_or_obsolete()
+        finally:
+            self._refreshing.release()
+
+    def give_up_all(self) -> None:
+        """End every term of ours at once: a clean stop (C29)."""
+        for held in list(self._held.values()):
+            with held.busy:  # after the transaction under way
+                leases.give_up(held.lease)
+                self._held.pop(held.lease.name, None)
+        heartbeats.stop()
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._beaten_at >= heartbeats.BEAT_SECONDS:
+            heartbeats.beat(ROLE)
+            self._beaten_at = time.monotonic()
+
+    def _renew(self) -> None:
+        """Renew all that is due and idle in one statement; users of the others renew themselves."""
+        due = [h for h in list(self._held.values()) if h.stale() and h.busy.acquire(blocking=False)]
+        if not due:
+            return
+        try:
+            kept = set(leases.take_many(held.lease.name for held in due))
+            for held in due:
+                if held.lease in kept:
+                    held.renewed_at = time.monotonic()
+                else:
+                    self.lose(held.lease)
+        finally:
+            for held in due:
+                held.busy.release()
+        clock.synchronise()  # C7: sampled at every renewal
+
+    def _share(self) -> None:
+        if time.monotonic() - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = time.monotonic()
+        fair = math.ceil(workqueue.SHARDS / max(1, len(heartbeats.alive(ROLE))))
+        names = [shard_name(shard) for shard in range(workqueue.SHARDS)]
+        ours = [name for name in names if name in self._held]
+        for name in ours[fair:]:
+            self._give_up_idle(name)
+        wanted = self.singletons + names
+        if all(name in self._held for name in wanted):
+            return
+        free = leases.free(wanted)
+        free_shards = [name for name in free if name in names][: max(0, fair - len(ours))]
+        self._take([name for name in free if name in self.singletons] + free_shards)
+
+    def _take(self, names: list[str]) -> None:
+        if not names:
+            return
+        for lease in leases.take_many(names):
+            held = self._held.get(lease.name)
+            if held is not None and held.lease == lease:
+                # It had lapsed while we could not renew it, and nobody came.
+                held.renewed_at = time.monotonic()
+                continue
+            self._held[lease.name] = Held(lease, time.monotonic())
+
+    def _give_up_idle(self, name: str) -> None:
+        held = self._held.get(name)
+        if held is not None and held.busy.acquire(blocking=False):
+            try:
+                leases.give_up(held.lease)
+                self._held.pop(name, None)
+            finally:
+                held.busy.release()
+
+    def _doubt(self) -> None:
+        for held in list(self._held.values()):
+            held.claims_doubtful = True

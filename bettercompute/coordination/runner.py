@@ -1,0 +1,137 @@
+"""The loop that keeps things true: claim, reconcile, finish (C26, C27).
+
+Reconcilers are level-triggered: they get a key, read the rows, and change what is missing. Each
+gets a ``fence`` beside the key and opens every write transaction with ``with fence():``, so that
+only the shard's holder commits (C30). What a run may meet:
+
+- it succeeds: the row is deleted, or kept for the time it asked for, or due again if it was woken;
+- it raises: the row backs off with what was raised, and stays visible;
+- the lease was lost: quietly nothing; the new holder runs it;
+- the database is gone: the claim is kept in memory and voided when the database is back (C33).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from django.db import Error, InterfaceError, OperationalError, connection
+from structlog import contextvars
+
+from bettercompute import failpoints
+from bettercompute.coordination import fencing, holdings, workqueue
+from bettercompute.coordination.fencing import Fence, LeaseLost
+from bettercompute.coordination.holdings import Held, Holdings
+from bettercompute.coordination.leases import Lease
+from bettercompute.coordination.workqueue import Claim
+from bettercompute.failpoints import Failpoint
+
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 8  # rows of a shard claimed at once: few, so that other shards get their turn
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more to do until somebody wakes the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Look again at this instant."""
+
+    instant: datetime
+
+
+Outcome = Done | At
+Reconcile = Callable[[str, Fence], Outcome]
+
+
+class Runner:
+    """Runs reconcilers by kind over the shards that this process holds."""
+
+    def __init__(
+        self, handlers: Mapping[str, Reconcile], *, holdings: Holdings | None = None
+    ) -> None:
+        self.handlers = handlers
+        self.holdings = holdings or Holdings()
+
+    def run_once(self) -> bool:
+        """Run the most overdue row that is ours to run; False if nothing is due."""
+        return self.drain(limit=1) > 0
+
+    def drain(self, limit: int | None = None) -> int:
+        """Run due rows until none is left or ``limit`` is reached; answers how many were run."""
+        self.holdings.refresh()
+        done = 0
+        while limit is None or done < limit:
+            batch = BATCH_MAX if limit is None else min(BATCH_MAX, limit - done)
+            ran = self._run_some(batch)
+            if not ran:
+                break
+            done += ran
+        return done
+
+    def lease_of(self, key: str) -> Lease | None:
+        """The lease under which this process works on ``key``, if it is ours."""
+        return self.holdings.lease(holdings.shard_name(workqueue.shard_of(key)))
+
+    def _run_some(self, limit: int) -> int:
+        """Run a batch of the most overdue shard that no other thread of ours is using."""
+        idle = self.holdings.shards()
+        for shard in workqueue.due_shards(idle) if idle else []:
+            with self.holdings.using(holdings.shard_name(shard)) as held:
+                if held is None:
+                    continue
+                ran = self._run_shard(shard, held, limit)
+            if ran:
+                return ran
+        return 0
+
+    def _run_shard(self, shard: int, held: Held, limit: int) -> int:
+        claims = workqueue.claim([shard], limit=limit)
+        for claim in claims:
+            if not self.holdings.renew_if_stale(held):
+                break
+            try:
+                self._run(claim, held.lease)
+            except LeaseLost:
+                self.holdings.lose(held.lease)
+                break
+        return len(claims)
+
+    def _run(self, claim: Claim, lease: Lease) -> None:
+        with contextvars.bound_contextvars(kind=claim.kind, key=claim.key, epoch=lease.epoch):
+            failpoints.reach(Failpoint.WORK_CLAIMED)
+            try:
+                outcome = self._reconcile(claim, lease)
+            except LeaseLost:
+                raise
+            except Exception as error:
+                if _database_is_gone(error):
+                    raise
+                log.exception(
+                    "%s %s failed (attempt %s)", claim.kind, claim.key, claim.attempts + 1
+                )
+                workqueue.fail(claim, f"{type(error).__name__}: {error}")
+                return
+            failpoints.reach(Failpoint.WORK_RECONCILED)
+            next_at = outcome.instant if isinstance(outcome, At) else None
+            workqueue.finish(claim, next_at=next_at)
+
+    def _reconcile(self, claim: Claim, lease: Lease) -> Outcome:
+        handler = self.handlers.get(claim.kind)
+        if handler is None:
+            raise LookupError(f"no reconciler for kind {claim.kind!r}")
+        fence: Callable[[], AbstractContextManager[None]] = partial(fencing.fenced, lease)
+        return handler(claim.key, fence)
+
+
+def _database_is_gone(error: Exception) -> bool:
+    """Whether the connection broke, as opposed to one statement that failed on it."""
+    if not isinstance(error, Error):
+        return False
+    broken = connection.connection is None or connection.connection.closed
+    return isinstance(error, InterfaceError | OperationalError) and bool(broken)

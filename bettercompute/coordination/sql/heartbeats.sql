@@ -1,0 +1,25 @@
+-- Heartbeats: which processes of the control plane could write a moment ago (C38).
+
+-- name: beat
+INSERT INTO heartbeats (process, role, beaten_at)
+VALUES (%(process)s::text, %(role)s::text, compute_now())
+    ON CONFLICT (process) DO UPDATE SET beaten_at = greatest(heartbeats.beaten_at, compute_now());
+
+-- name: stop
+DELETE FROM heartbeats WHERE process = %(process)s::text;
+
+-- name: alive
+SELECT process
+  FROM heartbeats
+ WHERE role = %(role)s::text
+   AND beaten_at > compute_now() - make_interval(secs => %(seconds)s::double precision)
+ ORDER BY process;
+
+-- name: latest
+SELECT max(beaten_at)
+  FROM heartbeats
+ WHERE role = %(role)s::text;
+
+-- name: forget
+DELETE FROM heartbeats
+ WHERE beaten_at < compute_now() - make_interval(secs => %(seconds)s::double precision);

@@ -1,0 +1,16 @@
+"""Celery tasks: they carry no state, they only say "look" (C28)."""
+
+from bettercompute.celery import app
+from bettercompute.coordination import worker
+
+
+@app.task
+def look() -> int:
+    """Something may be due."""
+    return worker.current().look()
+
+
+@app.task
+def tick() -> int:
+    """A second has passed."""
+    return worker.current().tick()

@@ -1,0 +1,117 @@
+"""What a worker process does: keep leases, run what is due, do the periodic jobs.
+
+Celery's messages set the pace. A thread of our own keeps the leases alive while all of Celery's
+are busy, and keeps the pace when the broker is gone.
+"""
+
+import importlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from celery.signals import worker_ready, worker_shutdown
+from django.conf import settings
+from django.db import Error, connection, connections
+
+from bettercompute.coordination.fencing import LeaseLost
+from bettercompute.coordination.holdings import Holdings
+from bettercompute.coordination.runner import Reconcile, Runner
+
+log = logging.getLogger(__name__)
+
+PULSE_SECONDS = 1.0
+QUIET_SECONDS = 3.0  # no tick for so long: the broker or beat is gone, we go on without
+
+Jobs = Mapping[str, tuple[float, Callable[[], object]]]
+
+
+class Worker:
+    """One process at work; ``work --once`` and Celery share it."""
+
+    def __init__(self, reconcilers: Mapping[str, Reconcile], jobs: Jobs) -> None:
+        self.jobs = jobs
+        self.holdings = Holdings(singletons=jobs)
+        self.runner = Runner(reconcilers, holdings=self.holdings)
+        self._done_at: dict[str, float] = {}
+        self._ticked_at = time.monotonic()
+        self._stopping = threading.Event()
+        self._pulse: threading.Thread | None = None
+
+    def look(self) -> int:
+        """Run what is due; answers how many rows were run. A lost database is waited for."""
+        try:
+            return self.runner.drain()
+        except Error as error:
+            log.warning("The database is unreachable (%s); the next look tries again.", error)
+            connection.close_if_unusable_or_obsolete()
+            return 0
+
+    def tick(self) -> int:
+        """Run what is due and the periodic jobs whose time has come."""
+        self._ticked_at = time.monotonic()
+        ran = self.look()
+        for name, (every_seconds, function) in self.jobs.items():
+            ran += self._do(name, every_seconds, function)
+        return ran
+
+    def _do(self, name: str, every_seconds: float, function: Callable[[], object]) -> int:
+        if time.monotonic() - self._done_at.get(name, -every_seconds) < every_seconds:
+            return 0
+        with self.holdings.using(f"singleton:{name}") as held:
+            if held is None or not self.holdings.renew_if_stale(held):
+                return 0
+            self._done_at[name] = time.monotonic()
+            try:
+                function()
+            except LeaseLost:
+                self.holdings.lose(held.lease)
+            except Exception:
+                # The loop's edge: one job's failure stops neither the others nor its next turn.
+                log.exception("the periodic job %s failed", name)
+                connection.close_if_unusable_or_obsolete()
+        return 1
+
+    # --- the pulse ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread that keeps the leases."""
+        self._pulse = threading.Thread(target=self._beat, name="pulse", daemon=True)
+        self._pulse.start()
+
+    def stop(self) -> None:
+        """Stop cleanly: what is under way ends, then every lease is given up at once (C29)."""
+        self._stopping.set()
+        if self._pulse is not None:
+            self._pulse.join(timeout=10)
+        try:
+            self.holdings.give_up_all()
+        except Error as error:
+            log.warning("The leases could not be given up (%s); they lapse.", error)
+        connections.close_all()
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(PULSE_SECONDS):
+            self.holdings.refresh()
+            if time.monotonic() - self._ticked_at > QUIET_SECONDS:
+                self.tick()
+        connections.close_all()
+
+
+@cache
+def current() -> Worker:
+    """This process's worker, wired as ``settings.WIRING`` says."""
+    wiring: Any = importlib.import_module(settings.WIRING)
+    return Worker(wiring.reconcilers(), wiring.ticks())
+
+
+@worker_ready.connect
+def _start(**_: Any) -> None:
+    current().start()
+
+
+@worker_shutdown.connect
+def _stop(**_: Any) -> None:
+    current().stop()

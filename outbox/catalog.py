@@ -1,0 +1,253 @@
+"""Every event type: what it means, its data, and an example (R25).
+
+This is the only list. ``events.publish`` refuses what is not here or does not fit; docs/events.md
+and the webhook filter are made from it. Names are never reused with another meaning.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class EventData(BaseModel):
+    """Base of every event's data: camelCase outside, nothing unknown."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class ReservationChanged(EventData):
+    """What every event of a reservation says."""
+
+    state: str
+    pool_id: str
+    reason: str | None = None
+
+
+class ReservationPlaced(ReservationChanged):
+    """Where it was placed, and when."""
+
+    node_ids: list[str]
+    start: int
+    end: int
+
+
+class ReservationExtended(ReservationChanged):
+    """Until when it goes now."""
+
+    end: int
+
+
+class ReservationReleased(ReservationChanged):
+    """Why it ended."""
+
+    reason: Literal["release", "expired", "lease-lapsed", "preempted"]
+
+
+class ReservationEnding(ReservationChanged):
+    """When it ends."""
+
+    end: int
+
+
+class ReservationReassigned(ReservationChanged):
+    """Who has it now."""
+
+    reservation_id: str
+    from_: str = Field(alias="from")
+    to: str
+    reason: str
+
+
+class BindingRejected(ReservationChanged):
+    """Whose report did not count, and why."""
+
+    allocation_id: str
+    node_id: str
+    reason: str
+
+
+class NodeChanged(EventData):
+    """What every event of a node says."""
+
+    pool_id: str
+    name: str
+    state: str | None = None
+    reason: str | None = None
+
+
+class DeviceChanged(EventData):
+    """What every event of a device says."""
+
+    pool_id: str
+    node_id: str
+    reason: str | None = None
+
+
+class PoolChanged(EventData):
+    """What every event of a pool says."""
+
+    pool_id: str
+    name: str | None = None
+
+
+class OfferChanged(EventData):
+    """To whom a pool is offered."""
+
+    pool_id: str
+    to_tenant_id: str
+
+
+class QuotaChanged(EventData):
+    """The new limit of one resource."""
+
+    resource: str
+    max: int
+
+
+class PolicyChanged(EventData):
+    """Which policy."""
+
+    policy_id: str
+    name: str | None = None
+
+
+class TokenChanged(EventData):
+    """Which API token; never the token itself."""
+
+    token_id: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One row of the catalog."""
+
+    name: str
+    meaning: str
+    data: type[EventData]
+    example: Mapping[str, Any]
+
+
+_POOL = "pool_01kb2v9q3n8x4t6m2h5r7w1y0z"
+_NODE = "node_01kb2v9q3n8x4t6m2h5r7w1y0z"
+
+
+def _reservation(
+    verb: str,
+    meaning: str,
+    state: str,
+    data: type[ReservationChanged] = ReservationChanged,
+    **more: Any,
+) -> EventType:
+    return EventType(
+        f"reservation.{verb}", meaning, data, {"state": state, "poolId": _POOL, **more}
+    )
+
+
+def _node(verb: str, meaning: str, **more: Any) -> EventType:
+    example = {"poolId": _POOL, "name": "gpu-07", **more}
+    return EventType(f"node.{verb}", meaning, NodeChanged, example)
+
+
+def _device(verb: str, meaning: str, **more: Any) -> EventType:
+    example = {"poolId": _POOL, "nodeId": _NODE, **more}
+    return EventType(f"device.{verb}", meaning, DeviceChanged, example)
+
+
+_WINDOW = {"start": 1_772_442_000_000, "end": 1_772_470_800_000}
+
+TYPES: tuple[EventType, ...] = (
+    _reservation(
+        "placed",
+        "Devices are booked for the window.",
+        "placed",
+        ReservationPlaced,
+        nodeIds=[_NODE],
+        **_WINDOW,
+    ),
+    _reservation("pending", "Nothing fits now; it waits and is tried again.", "pending"),
+    _reservation("queued", "It waits for the pool's placer.", "pending"),
+    _reservation("binding", "The window began; nodes are handing out the devices.", "binding"),
+    _reservation("active", "Every node confirmed; the devices can be used.", "active"),
+    _reservation(
+        "extended", "It ends later now.", "active", ReservationExtended, end=_WINDOW["end"]
+    ),
+    _reservation("ending", "It ends soon.", "active", ReservationEnding, end=_WINDOW["end"]),
+    _reservation("released", "It ended.", "released", ReservationReleased, reason="expired"),
+    _reservation("cancelled", "It was withdrawn before its start.", "cancelled"),
+    _reservation(
+        "failed", "It could not be bound, three times.", "failed", reason="binding-failed"
+    ),
+    _reservation("denied", "A policy denied it.", "denied"),
+    _reservation(
+        "awaiting-confirmation", "A person must confirm it first.", "awaiting-confirmation"
+    ),
+    _reservation("expired", "It waited too long for a place or a confirmation.", "expired"),
+    _reservation("repaired", "It moved to other devices, before its start.", "placed"),
+    _reservation("preempting", "It will give way soon.", "active"),
+    _reservation("preempted", "It gave way.", "released"),
+    _reservation(
+        "reassigned",
+        "Its owner left; a successor has it now.",
+        "active",
+        ReservationReassigned,
+        reservationId="rsv_abc",
+        **{"from": "usr_a"},
+        to="usr_b",
+        reason="offboarded",
+    ),
+    _reservation(
+        "binding-rejected",
+        "A node's signed report did not prove its binding.",
+        "binding",
+        BindingRejected,
+        allocationId="alloc_01kb2v9q3n8x4t6m2h5r7w1y0z",
+        nodeId=_NODE,
+        reason="certificate-revoked",
+    ),
+    _node("registered", "A node joined a pool."),
+    _node("connected", "Its agent talks to us.", state="ready"),
+    _node("disconnected", "Silent for over 15 s; nothing is taken from it.", state="ready"),
+    _node("unreachable", "Silent for over 5 minutes: no new placements.", state="unreachable"),
+    _node("cordoned", "An operator stopped new placements.", state="ready"),
+    _node("uncordoned", "New placements are allowed again.", state="ready"),
+    _node("tainted", "Its taints changed.", state="ready"),
+    _node("labelled", "Its labels changed.", state="ready"),
+    _node("draining", "No new placements; it waits for the last end.", state="ready"),
+    _node("retired", "It left the fleet.", state="retired"),
+    _node("inventory-changed", "Its devices or resources changed.", state="ready"),
+    _node("overcommitted", "More is booked on it than it has now.", state="ready"),
+    _device("unhealthy", "The driver reported an error.", reason="xid-79"),
+    _device("healthy", "It works again."),
+    _device("quarantined", "It is kept from new placements.", reason="unbind-timeout"),
+    _device("unquarantined", "It may be placed on again."),
+    _device("mode-changed", "It is handed out another way.", reason="mig"),
+    EventType("pool.created", "A pool was created.", PoolChanged, {"poolId": _POOL}),
+    EventType("pool.changed", "A pool's policy changed.", PoolChanged, {"poolId": _POOL}),
+    EventType(
+        "pool.offered",
+        "A pool was offered to another tenant.",
+        OfferChanged,
+        {"poolId": _POOL, "toTenantId": "ten_b"},
+    ),
+    EventType(
+        "pool.offer-withdrawn",
+        "An offer ended.",
+        OfferChanged,
+        {"poolId": _POOL, "toTenantId": "ten_b"},
+    ),
+    EventType(
+        "quota.changed", "A limit changed.", QuotaChanged, {"resource": "gpuMilli", "max": 256_000}
+    ),
+    EventType("policy.saved", "A policy is in force.", PolicyChanged, {"policyId": "pol_a"}),
+    EventType("policy.deleted", "A policy is gone.", PolicyChanged, {"policyId": "pol_a"}),
+    EventType("token.created", "An API token was made.", TokenChanged, {"tokenId": "tok_a"}),
+    EventType("token.revoked", "An API token ended.", TokenChanged, {"tokenId": "tok_a"}),
+)
+
+BY_NAME: Mapping[str, EventType] = {kind.name: kind for kind in TYPES}

@@ -1,0 +1,51 @@
+"""Publishing: an event is a row, written with the change it describes (C20)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bettercompute import ids, sql
+from outbox import catalog
+
+EVENTS = sql.load(__package__, "events")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """What happened, to what, for whom."""
+
+    type: str
+    tenant_id: str
+    subject: str  # what it is about: reservation/rsv_…
+    data: Mapping[str, Any]
+
+
+def publish(type: str, *, tenant_id: str, subject: str, data: Mapping[str, Any]) -> None:  # noqa: A002
+    """Write one event in the caller's transaction; if that rolls back, it never happened."""
+    publish_many([NewEvent(type, tenant_id, subject, data)])
+
+
+def publish_many(events: Iterable[NewEvent]) -> None:
+    """Write several events, in this order, in one statement.
+
+    Raises:
+        KeyError: the catalog does not have the type: a mistake of ours.
+        pydantic.ValidationError: the data are not what the catalog says: likewise.
+    """
+    rows = list(events)
+    if not rows:
+        return
+    EVENTS.run(
+        "publish",
+        ids=[ids.new("evt") for _ in rows],
+        types=[event.type for event in rows],
+        tenants=[event.tenant_id for event in rows],
+        subjects=[event.subject for event in rows],
+        bodies=[_body(event) for event in rows],
+    )
+
+
+def _body(event: NewEvent) -> str:
+    model = catalog.BY_NAME[event.type].data.model_validate(event.data)
+    return json.dumps(model.model_dump(mode="json", by_alias=True, exclude_none=True))

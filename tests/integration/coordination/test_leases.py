@@ -1,0 +1,113 @@
+"""The contract of a lease: the same cases for every kind of name."""
+
+import pytest
+
+from bettercompute.coordination import leases
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.rule("C29")
+def test_the_first_taker_gets_the_lease():
+    lease = leases.take("shard:1", owner="own_a")
+    assert (lease.name, lease.owner, lease.epoch) == ("shard:1", "own_a", 1)
+    assert leases.current("shard:1") == lease
+
+
+@pytest.mark.rule("C29")
+def test_a_live_lease_is_not_taken():
+    leases.take("shard:1", owner="own_a")
+    assert leases.take("shard:1", owner="own_b") is None
+
+
+@pytest.mark.rule("C29", "C31")
+def test_renewing_keeps_the_term(clock):
+    lease = leases.take("shard:1", owner="own_a")
+    for _ in range(4):
+        clock.advance("14s")
+        assert leases.renew(lease) == lease
+    assert leases.take("shard:1", owner="own_b") is None
+
+
+@pytest.mark.rule("C29", "C31")
+def test_an_expired_lease_is_taken_and_the_takeover_raises_the_epoch(clock):
+    old = leases.take("shard:1", owner="own_a")
+    clock.advance("15s")
+    new = leases.take("shard:1", owner="own_b")
+    assert new.epoch == old.epoch + 1
+    assert leases.renew(old) is None
+    assert leases.current("shard:1") == new
+
+
+@pytest.mark.rule("C29")
+def test_a_lapsed_lease_that_nobody_took_goes_on_in_its_term(clock):
+    lease = leases.take("shard:1", owner="own_a")
+    clock.advance("1h")
+    assert leases.current("shard:1") is None
+    assert leases.renew(lease) == lease
+
+
+@pytest.mark.rule("C32")
+def test_a_restarted_process_does_not_match_its_own_stale_lease(clock):
+    before = leases.take("shard:1", owner="own_before_restart")
+    assert leases.take("shard:1", owner="own_after_restart") is None
+    clock.advance("15s")
+    after = leases.take("shard:1", owner="own_after_restart")
+    assert after.epoch == before.epoch + 1
+
+
+@pytest.mark.rule("C29")
+def test_giving_up_is_at_once_and_ends_the_term():
+    lease = leases.take("shard:1", owner="own_a")
+    assert leases.give_up(lease)
+    assert leases.current("shard:1") is None
+    assert leases.take("shard:1", owner="own_b").epoch == lease.epoch + 1
+    assert not leases.give_up(lease)
+
+
+@pytest.mark.rule("C29")
+def test_a_new_term_of_the_same_process_is_not_the_old_one():
+    old = leases.take("shard:1", owner="own_a")
+    leases.give_up(old)
+    assert leases.take("shard:1", owner="own_a").epoch == old.epoch + 1
+    assert leases.renew(old) is None
+
+
+@pytest.mark.rule("C29")
+def test_acquired_at_tells_since_when_somebody_has_been_in_charge(clock):
+    since = clock.now()
+    lease = leases.take("shard:1", owner="own_a")
+    clock.advance("10s")
+    leases.renew(lease)
+    (holder,) = leases.holders()
+    assert holder.acquired_at == since
+    clock.advance("1h")
+    leases.take("shard:1", owner="own_b")
+    (holder,) = leases.holders()
+    assert holder.acquired_at == clock.now()
+
+
+@pytest.mark.rule("C34")
+def test_expiring_all_frees_every_lease_and_keeps_the_epochs():
+    leases.take("shard:1", owner="own_a")
+    leases.take("singleton:resync", owner="own_a", ttl_seconds=3600)
+    assert leases.expire_all() == 2
+    assert leases.holders() == []
+    assert leases.take("shard:1", owner="own_b").epoch == 2
+
+
+@pytest.mark.rule("C31")
+def test_a_gateway_may_ask_for_its_twenty_seconds(clock):
+    leases.take("gateway:a", owner="own_a", ttl_seconds=20)
+    clock.advance("19s")
+    assert leases.take("gateway:a", owner="own_b") is None
+    clock.advance("1s")
+    assert leases.take("gateway:a", owner="own_b") is not None
+
+
+def test_several_leases_are_taken_in_one_statement(django_assert_num_queries):
+    leases.take("shard:2", owner="own_b")
+    with django_assert_num_queries(1):
+        taken = leases.take_many(["shard:3", "shard:1", "shard:2"], owner="own_a")
+    assert sorted(lease.name for lease in taken) == ["shard:1", "shard:3"]
+    assert leases.free(["shard:1", "shard:9"]) == ["shard:9"]
