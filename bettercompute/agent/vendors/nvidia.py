@@ -28,8 +28,9 @@ from bettercompute.agent.vendors import (
 )
 from bettercompute.agent.vendors.nvidia_tree import Section
 
-TEXT_CHARS_MAX = 16 * 1024 * 1024
+TEXT_CHARS_MAX = 8 * 1024 * 1024
 
+_NO_DEVICES = "No devices were found"
 _EXPECTED = "expected the output of `nvidia-smi -q -x` or `nvidia-smi -q`"
 
 
@@ -58,6 +59,9 @@ def read(text: str, *, source: str = "input", hostname: str = "") -> HostInvento
     if len(sections) > GPUS_PER_HOST_MAX:
         raise InventoryUnreadable(f"{source}: more than {GPUS_PER_HOST_MAX} GPUs in one host")
     gpus = _gpus(sections, listings=listings, host=hostname or source)
+    if not gpus and document.count("attached_gpus") != 0 and _NO_DEVICES not in text:
+        # A log cut short must not look like a host that lost all its cards.
+        raise InventoryUnreadable(f"{source}: expected at least one GPU, found a log with none")
     try:
         return HostInventory(
             hostname=hostname,
@@ -78,7 +82,7 @@ def _split(text: str, *, source: str) -> tuple[Section, str]:
         return nvidia_xml.read(xml, source=source), around
     if nvidia_text.MARKER in text:
         return nvidia_text.read(text, source=source), text
-    if nvidia_text.read_listings(text).unreachable or "No devices were found" in text:
+    if nvidia_text.read_listings(text).unreachable or _NO_DEVICES in text:
         return Section("nvidia_smi_log"), text
     if "NVIDIA-SMI has failed" in text:
         raise InventoryUnreadable(f"{source}: nvidia-smi could not reach the driver; {_EXPECTED}")

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bettercompute.agent.inventory import InventoryUnreadable
-from bettercompute.agent.vendors.nvidia_tree import Section, printable
+from bettercompute.agent.vendors.nvidia_tree import DEPTH_MAX, SECTIONS_MAX, Section, printable
 
 MARKER = "NVSMI LOG"
 LINE_CHARS_MAX = 4096
-DEPTH_MAX = 32
 
 _GPU_HEADING = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _NOT_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -52,7 +51,7 @@ def read(text: str, *, source: str) -> Section:
     """The log as a root with one ``gpu`` section a card. Raises: InventoryUnreadable."""
     root = Section("nvidia_smi_log")
     open_sections: list[tuple[int, Section]] = [(-1, root)]
-    for line in _log_lines(text):
+    for count, line in enumerate(_log_lines(text)):
         heading = _GPU_HEADING.match(line)
         if heading:
             name, value, indent = "gpu", heading[1], 0
@@ -62,8 +61,8 @@ def read(text: str, *, source: str) -> Section:
             name, value = _normal(name), value.strip()
         while open_sections[-1][0] >= indent:
             open_sections.pop()
-        if len(open_sections) > DEPTH_MAX:
-            raise InventoryUnreadable(f"{source}: the log is nested deeper than any GPU's")
+        if len(open_sections) > DEPTH_MAX or count > SECTIONS_MAX:
+            raise InventoryUnreadable(f"{source}: the log is deeper or longer than any GPU's")
         section = Section(name, value)
         open_sections[-1][1].children.append(section)
         open_sections.append((indent, section))

@@ -4,6 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+# More than any host prints; what is larger was not printed by nvidia-smi.
+DEPTH_MAX = 32
+SECTIONS_MAX = 500_000
+
 _ABSENT = re.compile(
     r"\[?(n/a|not supported|not available|insufficient permissions|redacted"
     r"|requested functionality has been deprecated|unknown)?\]?",

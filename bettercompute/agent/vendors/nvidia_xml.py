@@ -7,10 +7,7 @@ nothing expands (entity bombs), and external entities and the DTD are never fetc
 from xml.parsers import expat
 
 from bettercompute.agent.inventory import InventoryUnreadable
-from bettercompute.agent.vendors.nvidia_tree import Section
-
-DEPTH_MAX = 32
-SECTIONS_MAX = 500_000
+from bettercompute.agent.vendors.nvidia_tree import DEPTH_MAX, SECTIONS_MAX, Section
 
 ROOT = "nvidia_smi_log"
 

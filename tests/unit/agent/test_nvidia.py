@@ -435,6 +435,10 @@ class TestUnreadable:
             ("<nvidia_smi_log><gpu>", r"broken XML"),
             ("<nvidia_smi_log>\x00</nvidia_smi_log>", "broken XML"),
             (f"<nvidia_smi_log>{'<a>' * 40}</nvidia_smi_log>", "deeper or longer"),
+            ("<nvidia_smi_log></nvidia_smi_log>", "expected at least one GPU"),
+            ("==NVSMI LOG==\nDriver Version : 590.48\nAttached GPUs : 8\n", "at least one GPU"),
+            ("==NVSMI LOG==\n" + "\n".join(" " * i + "a" for i in range(99)), "deeper or longer"),
+            ("==NVSMI LOG==\n" + "a\n" * 500_002, "deeper or longer"),
             ("x" * (nvidia.TEXT_CHARS_MAX + 1), "longer than"),
         ],
         ids=lambda value: value[:24] if value else "empty",
@@ -478,6 +482,7 @@ class TestUnreadable:
         host = nvidia.read("No devices were found\n")
 
         assert (host.gpus, host.warnings) == ((), ("no GPU was found",))
+        assert nvidia.read("==NVSMI LOG==\nAttached GPUs : 0\n").gpus == ()
 
 
 @pytest.mark.parametrize(
