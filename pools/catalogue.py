@@ -1,0 +1,217 @@
+"""Pools: what can be had, by whom, under which policy."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+from django.db import transaction
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+
+from bettercompute import durations, errors, sql
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.models import Tenant
+from bettercompute.wire.base import WireModel
+from bettercompute.wire.reservations import Binding
+from pools import quota
+from pools.models import Offer, Placer, Pool
+from pools.requests import NormalisedRequest
+
+CATALOGUE = sql.load(__package__, "catalogue")
+
+DAY_MS = 86_400_000
+REPLICAS_MAX = 48
+
+
+def _milliseconds(value: Any) -> Any:
+    return durations.parse(value) if isinstance(value, str) else value
+
+
+DurationMs = Annotated[int, BeforeValidator(_milliseconds), Field(gt=0)]
+
+
+class PolicyModel(WireModel):
+    """Base of a pool's policy: strict and camelCase, as the wire."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PerGpu(PolicyModel):
+    """Host resources that come with a GPU; what is absent is the smallest share of any host."""
+
+    vcpu: Annotated[int, Field(ge=0, le=4_096)] | None = None
+    memory_gib: Annotated[int, Field(ge=0, le=65_536)] | None = Field(None, alias="memoryGiB")
+
+
+class HostReserve(PolicyModel):
+    """What a host keeps for itself."""
+
+    vcpu: Annotated[int, Field(ge=0, le=4_096)] = 2
+
+
+class Sharing(PolicyModel):
+    """How many slots a sliced GPU has."""
+
+    replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 4
+
+
+class PoolPolicy(PolicyModel):
+    """A pool's limits and shares, stored in ``pools.policy``. Unset limits do not limit."""
+
+    per_gpu: PerGpu = PerGpu()
+    host_reserve: HostReserve = HostReserve()
+    sharing: Sharing = Sharing()
+    kubernetes: bool = False
+    tenant_root: bool = False
+    max_ahead: DurationMs | None = None
+    max_duration: DurationMs | None = None
+    max_pending: DurationMs = 7 * DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class OfferTerms:
+    """On what terms a pool is offered to the tenant that asks."""
+
+    id: str
+    resources: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAccess:
+    """A pool that the tenant may book, and as what: owner or by an offer."""
+
+    pool_id: str
+    owner_id: str
+    name: str
+    region: str
+    placer: Placer
+    policy: PoolPolicy
+    version: int
+    owned: bool
+    offer: OfferTerms | None
+
+
+def access_pool(caller: Caller, pool_id: str) -> PoolAccess:
+    """The pool, if the caller's tenant owns it or is offered it.
+
+    Raises:
+        errors.NotFound: there is no such pool, or it is neither.
+    """
+    row = CATALOGUE.one("access", pool_id=pool_id, tenant_id=caller.tenant_id)
+    if row is None:
+        raise errors.NotFound(f"There is no pool {pool_id}, or it is not offered to you.")
+    return _access(row, caller.tenant_id)
+
+
+def pools_for(caller: Caller) -> list[PoolAccess]:
+    """Every pool the caller's tenant may book, its own first."""
+    rows = CATALOGUE.all("access_all", tenant_id=caller.tenant_id)
+    return [_access(row, caller.tenant_id) for row in rows]
+
+
+def of_tenant(tenant_id: str, pool_id: str) -> PoolAccess:
+    """The pool as a tenant that already holds something in it sees it: for reconcilers.
+
+    An offer withdrawn meanwhile takes nothing from those who hold reservations.
+    """
+    row = CATALOGUE.one("by_id", pool_id=pool_id, tenant_id=tenant_id)
+    if row is None:
+        raise errors.NotFound(f"There is no pool {pool_id}.")
+    return _access(row, tenant_id)
+
+
+def check_binding(access: PoolAccess, request: NormalisedRequest) -> None:
+    """Refuse a Kubernetes binding where the pool or the tenant may not have one (R27).
+
+    Raises:
+        errors.InvalidInput: at ``binding``.
+    """
+    if request.binding is not Binding.KUBERNETES:
+        return
+    if not access.policy.kubernetes:
+        raise errors.InvalidInput.at("binding", "this pool has no Kubernetes binding; use hold")
+    if not access.owned:
+        raise errors.InvalidInput.at("binding", "kubernetes is only for the pool's owner; use hold")
+
+
+def refusals(access: PoolAccess, request: NormalisedRequest, *, now_ms: int) -> list[str]:
+    """Which limits of the pool the request passes: a policy's denial, not an input error (R2)."""
+    policy, found = access.policy, []
+    ahead_ms = 0 if request.start_ms is None else request.start_ms - now_ms
+    if policy.max_ahead is not None and ahead_ms > policy.max_ahead:
+        found.append(f"start at most {durations.human(policy.max_ahead)} ahead")
+    if policy.max_duration is not None and request.duration_ms > policy.max_duration:
+        found.append(f"duration at most {durations.human(policy.max_duration)}")
+    return found
+
+
+def create_pool(
+    tenant: Tenant,
+    *,
+    name: str,
+    region: str = "",
+    placer: Placer = Placer.INLINE,
+    policy: Mapping[str, Any] | None = None,
+) -> Pool:
+    """A new pool of a tenant.
+
+    Raises:
+        errors.InvalidInput: the policy is not one, with the paths of what is wrong.
+    """
+    document = dict(policy or {})
+    parse_policy(json.dumps(document))
+    return Pool.objects.create(
+        tenant=tenant, name=name, region=region, placer=placer, policy=document
+    )
+
+
+def offer(pool: Pool, tenant: Tenant, *, resources: Mapping[str, int] | None = None) -> Offer:
+    """Let another tenant book a pool; once more changes nothing but the terms.
+
+    ``resources`` (vcpu, memoryGiB) may be booked beyond the GPUs' share by a tenant that has no
+    quota of its own for them (R30).
+    """
+    named = dict(resources or {})
+    unknown = sorted(set(named) - {quota.VCPU, quota.MEMORY_GIB})
+    if unknown:
+        raise errors.InvalidInput.at(f"resources.{unknown[0]}", "must be vcpu or memoryGiB")
+    with transaction.atomic():
+        quota.grant_missing(tenant.pk, named)
+        made, _ = Offer.objects.update_or_create(
+            pool=pool, tenant=tenant, defaults={"resources": named}
+        )
+    return made
+
+
+@lru_cache(maxsize=256)
+def parse_policy(text: str) -> PoolPolicy:
+    """A pool's policy from its JSON text; pure, so the cache can never be stale.
+
+    Raises:
+        errors.InvalidInput: with the path of each thing wrong.
+    """
+    try:
+        return PoolPolicy.model_validate_json(text)
+    except ValidationError as error:
+        raise errors.InvalidInput(
+            errors=[
+                errors.FieldError(".".join(("policy", *map(str, found["loc"]))), found["msg"])
+                for found in error.errors()
+            ]
+        ) from error
+
+
+def _access(row: sql.Row, tenant_id: str) -> PoolAccess:
+    pool_id, owner_id, name, region, placer, policy, version, offer_id, resources = row
+    return PoolAccess(
+        pool_id=pool_id,
+        owner_id=owner_id,
+        name=name,
+        region=region,
+        placer=Placer(placer),
+        policy=parse_policy(policy),
+        version=version,
+        owned=owner_id == tenant_id,
+        offer=None if offer_id is None else OfferTerms(offer_id, json.loads(resources)),
+    )
