@@ -85,6 +85,8 @@ def read(
     )
     ecc = _ecc(section)
     reasons = list(_troubles(section, ecc, memory_mib))
+    if complaint := listings.unreachable.get(bus_id.upper()):
+        reasons.append(_cannot_reach(complaint))
     return inventory.Gpu(
         uuid=identity.uuid,
         index=index,
@@ -115,9 +117,13 @@ def unreachable(bus_id: str, *, index: int, host: str, said: str) -> inventory.G
         memory_mib=0,
         pci_bus_id=bus_id,
         health=Health.UNHEALTHY,
-        health_reason=printable(f"the driver cannot reach it: {said}"),
+        health_reason=printable(_cannot_reach(said)),
         attributes={"uuid-derived-from": identity.derived_from},
     )
+
+
+def _cannot_reach(said: str) -> str:
+    return f"the driver cannot reach it: {said}"
 
 
 def _bus_id(section: Section) -> str:

@@ -195,6 +195,14 @@ class TestMigInstances:
         ]
         assert {each.uuid for each in gpu.mig_instances} == {None}
 
+    def test_the_ids_of_small_instances_say_where_they_are(self) -> None:
+        # The first two of four instances taken out of the real file: ids 5 and 6 stay.
+        text = re.sub(
+            r"<mig_device>.*?</mig_device>", "", content("a100-sxm4-v12.xml"), count=2, flags=re.S
+        )
+
+        assert [each.start for each in only_gpu(nvidia.read(text)).mig_instances] == [4, 6]
+
     @staticmethod
     def listed(places: dict[int, str]) -> Gpu:
         """The H100 capture with the places of its instances (by id) as `mig -lgi` prints them."""
@@ -254,6 +262,11 @@ class TestIdentity:
 
         assert only_gpu(host).attributes["uuid-derived-from"].startswith("device identifier 0x")
         assert "1 GPU UUIDs are derived" in host.warnings[0]
+
+    def test_a_masked_serial_number_is_none(self) -> None:
+        assert "<serial>0000000000000</serial>" in content("tesla-t4.xml")
+        assert read_one("tesla-t4.xml").serial is None
+        assert read_one("a100-sxm4-v12.xml").serial == "1650522003820"
 
     def test_two_captures_of_one_masked_card_agree(self) -> None:
         assert read_one(H100).uuid == read_one(H100_MIG).uuid
@@ -339,6 +352,14 @@ class TestBrokenCards:
             assert healthy.health is Health.HEALTHY
             assert (broken.health, broken.pci_bus_id) == (Health.UNHEALTHY, "00000000:CB:00.0")
             assert broken.health_reason.startswith("the driver cannot reach it: ")
+
+    def test_a_card_that_is_described_and_complained_about_is_one_device(self) -> None:
+        line = "Unable to determine the device handle for GPU0000:00:1E.0: Unknown Error"
+
+        gpu = only_gpu(nvidia.read(f"{content('tesla-t4.xml')}\n{line}\n"))
+
+        assert gpu.uuid == "GPU-d37e67a5-91dd-3774-a5cb-99096249601a"
+        assert gpu.health_reason == "the driver cannot reach it: Unknown Error"
 
     @pytest.mark.parametrize(
         ("name", "old", "new", "reason"),

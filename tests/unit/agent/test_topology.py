@@ -79,7 +79,10 @@ def test_a_link_that_one_end_does_not_show_is_no_link() -> None:
     links = mesh(2, "SYS")
     links[0][1] = "NV4"
 
-    assert groups(topology.read(matrix(links, TWO_SOCKETS))) == {}
+    rows = topology.read(matrix(links, TWO_SOCKETS))
+
+    assert groups(rows) == {}
+    assert {row.nvlinks for row in rows.values()} == {frozenset()}
 
 
 def test_a_flat_virtual_machine_has_one_numa_node() -> None:

@@ -156,6 +156,12 @@ def test_a_layout_is_legal_when_every_place_is_and_none_overlap(
     assert layouts.is_legal("H100", layout) is legal
 
 
+@pytest.mark.rule("N10")
+def test_the_media_engines_of_a_card_go_to_one_instance() -> None:
+    assert not layouts.is_legal("A30", [("1g.6gb+me", 0), ("2g.12gb+me", 2)])
+    assert layouts.is_legal("A30", [("1g.6gb", 0), ("2g.12gb+me", 2)])
+
+
 @pytest.mark.parametrize(
     ("model_class", "memory_mib", "card"),
     [
