@@ -198,7 +198,11 @@ class TestMigInstances:
     def test_the_ids_of_small_instances_say_where_they_are(self) -> None:
         # The first two of four instances taken out of the real file: ids 5 and 6 stay.
         text = re.sub(
-            r"<mig_device>.*?</mig_device>", "", content("a100-sxm4-v12.xml"), count=2, flags=re.S
+            r"<mig_device>.*?</mig_device>",
+            "",
+            content("a100-sxm4-v12.xml"),
+            count=2,
+            flags=re.DOTALL,
         )
 
         assert [each.start for each in only_gpu(nvidia.read(text)).mig_instances] == [4, 6]
