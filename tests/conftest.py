@@ -9,6 +9,9 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
+from tests.support.lock_order import lock_order_guard
+
+__all__ = ["lock_order_guard"]  # C19: every test with a database is watched
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # a Monday, weeks before any change of clocks
 
