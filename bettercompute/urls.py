@@ -1,6 +1,29 @@
-"""Every URL of the product."""
+"""Every URL of the product, by hand (A4)."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls)]
+from bettercompute.iam import api as iam
+from bettercompute.web import openapi
+
+handler400 = "bettercompute.web.pages.bad_request"
+handler403 = "bettercompute.web.pages.forbidden"
+handler404 = "bettercompute.web.pages.not_found"
+handler500 = "bettercompute.web.pages.server_error"
+
+api_v1 = [
+    path("whoami", iam.WhoAmIView.as_view()),
+    path("tokens", iam.TokensView.as_view()),
+    path("tokens/<str:token_id>/revoke", iam.TokenRevokeView.as_view()),
+    path("policies", iam.PoliciesView.as_view()),
+    path("policies/dry-run", iam.PolicyDryRunView.as_view()),
+    path("policies/<str:policy_id>", iam.PolicyView.as_view()),
+    path("openapi.json", openapi.document, name="openapi"),
+    path("docs", openapi.page, name="api-docs"),
+]
+
+urlpatterns = [
+    path("api/v1/", include(api_v1)),
+    path("docs/errors", openapi.error_page, name="errors"),
+    path("admin/", admin.site.urls),
+]

@@ -6,3 +6,9 @@ class IamConfig(AppConfig):
 
     name = "bettercompute.iam"
     label = "iam"
+
+    def ready(self) -> None:
+        """Every entry point sets Django up, so logging is configured here, once for all of them."""
+        from bettercompute.web import logs
+
+        logs.configure()

@@ -1,0 +1,16 @@
+"""Rules of right that are no policy's business: who runs the platform, who runs a tenant."""
+
+from bettercompute.errors import AccessDenied
+from bettercompute.iam.callers import Caller
+
+
+def require_operator(caller: Caller) -> None:
+    """Only operators of the platform pass."""
+    if not caller.is_operator:
+        raise AccessDenied("Only an operator of the platform may do this.", needs="operator")
+
+
+def require_admin(caller: Caller) -> None:
+    """Only admins of the caller's tenant pass, and operators."""
+    if caller.role != "admin" and not caller.is_operator:
+        raise AccessDenied("Only an admin of the tenant may do this.", needs="admin")

@@ -1,0 +1,213 @@
+"""REST of iam: who am I, tokens, policies (A4)."""
+
+from dataclasses import replace
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from bettercompute import clock
+from bettercompute.errors import Conflict, InvalidInput
+from bettercompute.iam import cedar, decisions, policies, tokens
+from bettercompute.iam.decisions import Attributes
+from bettercompute.iam.models import ApiToken, Policy
+from bettercompute.iam.policies import Draft
+from bettercompute.web import pagination, schema
+from bettercompute.web.views import ApiView
+from bettercompute.wire import iam as wire
+
+TOKENS_CURSOR = "tokens"
+
+
+class WhoAmIView(ApiView):
+    """The one who asks."""
+
+    @schema.describe(answers={200: wire.WhoAmI})
+    def get(self, request: Request) -> HttpResponse:
+        """Who the request is from, and for which tenants it may act."""
+        who = self.identity
+        token = None
+        if who.token_id is not None:
+            token = wire.TokenName(id=who.token_id, name=who.token_name or "")
+        seats = [
+            wire.TenantSeat(id=seat.tenant_id, slug=seat.slug, name=seat.name, role=seat.role)
+            for seat in who.seats
+        ]
+        return self.answer(
+            wire.WhoAmI(
+                account_id=who.account_id,
+                username=who.username,
+                operator=who.is_operator,
+                time_zone=who.time_zone,
+                tenants=seats,
+                token=token,
+            )
+        )
+
+
+class TokensView(ApiView):
+    """API tokens of a tenant."""
+
+    @schema.describe(query=wire.TokenQuery, answers={200: wire.TokenList})
+    def get(self, request: Request) -> HttpResponse:
+        """List one's own tokens; an admin reads all of the tenant's."""
+        wanted = self.query(wire.TokenQuery)
+        rows = tokens.visible(self.caller(wanted.tenant_id))
+        if wanted.cursor is not None:
+            (last,) = pagination.decode(TOKENS_CURSOR, wanted.cursor, str)
+            # Ids sort by the moment they were made, so the last id is the whole position.
+            rows = rows.filter(pk__lt=last)
+        page = list(rows[: wanted.limit + 1])
+        more = len(page) > wanted.limit
+        items = [token_answer(token) for token in page[: wanted.limit]]
+        cursor = pagination.encode(TOKENS_CURSOR, items[-1].id) if more else None
+        return self.answer(wire.TokenList(items=items, next_cursor=cursor))
+
+    @schema.describe(body=wire.TokenCreate, answers={201: wire.TokenCreated})
+    def post(self, request: Request) -> HttpResponse:
+        """Create a token for oneself; its secret is in this answer and nowhere else."""
+        wanted = self.body(wire.TokenCreate)
+        caller = self.caller(wanted.tenant_id)
+        expires_at = None
+        if wanted.expires_at is not None:
+            expires_at = clock.from_ms(wanted.expires_at)
+            if expires_at <= clock.now():
+                raise InvalidInput.at("expiresAt", "must be in the future")
+        token, plaintext = tokens.create(caller, name=wanted.name, expires_at=expires_at)
+        answer = token_answer(token)
+        return self.answer(wire.TokenCreated(**answer.model_dump(), token=plaintext), status=201)
+
+
+class TokenRevokeView(ApiView):
+    """Ending one token."""
+
+    @schema.describe(body=wire.TenantBody, answers={200: wire.Token})
+    def post(self, request: Request, token_id: str) -> HttpResponse:
+        """Revoke it now; doing so again changes nothing."""
+        caller = self.caller(self.body(wire.TenantBody).tenant_id)
+        return self.answer(token_answer(tokens.revoke(caller, token_id)))
+
+
+class PoliciesView(ApiView):
+    """Policies that bind a tenant."""
+
+    @schema.describe(query=wire.PolicyQuery, answers={200: wire.PolicyList})
+    def get(self, request: Request) -> HttpResponse:
+        """List the tenant's policies and the platform's."""
+        caller = self.caller(self.query(wire.PolicyQuery).tenant_id)
+        found = policies.visible(caller)
+        return self.answer(wire.PolicyList(items=[policy_answer(policy) for policy in found]))
+
+    @schema.describe(body=wire.PolicyWrite, answers={201: wire.Policy}, raises=[Conflict])
+    def post(self, request: Request) -> HttpResponse:
+        """Create a policy. Its text is checked against the schema first."""
+        wanted = self.body(wire.PolicyWrite)
+        caller = self.caller(wanted.tenant_id)
+        created = policies.create(caller, draft=_draft(wanted), platform=wanted.scope == "platform")
+        answered = self.answer(policy_answer(created), status=201, version=created.version)
+        answered["Location"] = f"/api/v1/policies/{created.pk}"
+        return answered
+
+
+class PolicyView(ApiView):
+    """One policy."""
+
+    @schema.describe(query=wire.TenantQuery, answers={200: wire.Policy})
+    def get(self, request: Request, policy_id: str) -> HttpResponse:
+        """Get it."""
+        caller = self.caller(self.query(wire.TenantQuery).tenant_id)
+        found = policies.get(caller, policy_id)
+        return self.answer(policy_answer(found), version=found.version)
+
+    @schema.describe(
+        body=wire.PolicyWrite, answers={200: wire.Policy}, raises=[Conflict], if_match=True
+    )
+    def put(self, request: Request, policy_id: str) -> HttpResponse:
+        """Replace it; the new version binds from the next request on."""
+        wanted = self.body(wire.PolicyWrite)
+        caller = self.caller(wanted.tenant_id)
+        stored = policies.get(caller, policy_id)
+        if wanted.scope != _scope(stored):
+            raise InvalidInput.at("scope", f"this policy's scope is {_scope(stored)}")
+        replaced = policies.replace(
+            caller, policy_id, draft=_draft(wanted), if_match=self.if_match()
+        )
+        return self.answer(policy_answer(replaced), version=replaced.version)
+
+    @schema.describe(query=wire.TenantQuery, answers={204: None}, if_match=True)
+    def delete(self, request: Request, policy_id: str) -> HttpResponse:
+        """Delete it."""
+        caller = self.caller(self.query(wire.TenantQuery).tenant_id)
+        policies.delete(caller, policy_id, if_match=self.if_match())
+        return HttpResponse(status=204)
+
+
+class PolicyDryRunView(ApiView):
+    """What would be decided."""
+
+    @schema.describe(body=wire.PolicyDryRun, answers={200: wire.PolicyVerdict})
+    def post(self, request: Request) -> HttpResponse:
+        """Decide without storing anything, also with a policy that is not saved yet."""
+        wanted = self.body(wire.PolicyDryRun)
+        caller = self.caller(wanted.tenant_id)
+        if wanted.action not in cedar.actions():
+            known = ", ".join(sorted(cedar.actions()))
+            raise InvalidInput.at("action", f"unknown; there are {known}")
+        if wanted.text is not None:
+            policies.validate(wanted.text, platform=caller.is_operator)
+        asked = wanted.attributes.model_dump()
+        attributes = Attributes(
+            **asked | {"classes": tuple(asked["classes"]), "models": tuple(asked["models"])}
+        )
+        draft = None if wanted.text is None else Draft("draft", wanted.text)
+        decision = decisions.judge(
+            policies.compiled_with(caller, draft=draft, replaces=wanted.replaces),
+            replace(caller, role=wanted.role or caller.role),
+            wanted.action,
+            resource_id="dry-run",
+            attributes=attributes,
+        )
+        return self.answer(
+            wire.PolicyVerdict(
+                effect=decision.effect,
+                policies=list(decision.policies),
+                message=decision.message,
+                details=dict(decision.details),
+            )
+        )
+
+
+def token_answer(token: ApiToken) -> wire.Token:
+    """A token on the wire, without its secret."""
+    return wire.Token(
+        id=token.pk,
+        tenant_id=token.tenant_id,
+        account_id=token.account_id,
+        username=token.account.username,
+        name=token.name,
+        created_at=clock.to_ms(token.created_at),
+        expires_at=token.expires_at and clock.to_ms(token.expires_at),
+        last_used_at=token.last_used_at and clock.to_ms(token.last_used_at),
+        revoked_at=token.revoked_at and clock.to_ms(token.revoked_at),
+    )
+
+
+def policy_answer(policy: Policy) -> wire.Policy:
+    """A policy on the wire."""
+    return wire.Policy(
+        id=policy.pk,
+        tenant_id=policy.tenant_id,
+        scope=_scope(policy),
+        name=policy.name,
+        text=policy.text,
+        enabled=policy.enabled,
+        version=policy.version,
+        created_at=clock.to_ms(policy.created_at),
+    )
+
+
+def _draft(wanted: wire.PolicyWrite) -> Draft:
+    return Draft(wanted.name, wanted.text, wanted.enabled)
+
+
+def _scope(policy: Policy) -> wire.PolicyScope:
+    return "platform" if policy.tenant_id is None else "tenant"

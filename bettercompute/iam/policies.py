@@ -1,0 +1,208 @@
+"""Policy documents: the platform's (of no tenant) and each tenant's, kept as versioned rows.
+
+A document is checked against the schema before it is stored, so what is stored compiles. A tenant's
+document may forbid anything, but permit only what concerns reservations: it must not hand out the
+platform's nodes. The shipped policies of each role are code (``policies/default.cedar``) and come
+first in every set.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.db import IntegrityError, models, transaction
+
+from bettercompute import sql
+from bettercompute.errors import Conflict, InvalidInput, NotFound, PreconditionFailed
+from bettercompute.iam import access, cedar
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.models import Policy
+
+POLICIES = sql.load(__package__, "policies")
+
+COMPILED_SETS_MAX = 256
+POLICIES_PER_TENANT_MAX = 100
+_TENANT_PERMITS = "compute:reservations:"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a policy document says: its name, its text, whether it applies."""
+
+    name: str
+    text: str
+    enabled: bool = True
+
+
+class PolicyNameTaken(Conflict):
+    """There is a policy of this name already; change that one, or choose another name."""
+
+
+def validate(text: str, *, platform: bool = False) -> None:
+    """Refuse a text that could not be used.
+
+    Raises:
+        InvalidInput: with the line and what is wrong there.
+    """
+    try:
+        documents = cedar.check(text)
+    except cedar.InvalidPolicy as error:
+        raise InvalidInput.at("text", f"line {error.line}: {error.message}") from error
+    if platform:
+        return
+    for document in documents:
+        if document["effect"] == "permit" and not _permits_only_reservations(document):
+            raise InvalidInput.at(
+                "text",
+                "a tenant's permit must name actions of compute:reservations; anything may be"
+                " forbidden",
+            )
+
+
+def create(caller: Caller, *, draft: Draft, platform: bool = False) -> Policy:
+    """Store a new policy of the caller's tenant, or of the platform.
+
+    Raises:
+        AccessDenied: the caller is no admin of the tenant, or no operator for the platform's.
+        InvalidInput: the text is not valid.
+        PolicyNameTaken: another one has this name.
+    """
+    tenant_id = None if platform else caller.tenant_id
+    _require_writer(caller, tenant_id)
+    validate(draft.text, platform=platform)
+    with _name_taken_is_conflict(draft), transaction.atomic(durable=True):
+        # Checked before the insert and not again: a soft limit may be overshot by a few.
+        if Policy.objects.filter(tenant_id=tenant_id).count() >= POLICIES_PER_TENANT_MAX:
+            raise Conflict(f"There are {POLICIES_PER_TENANT_MAX} policies; delete one first.")
+        policy = Policy(
+            tenant_id=tenant_id, name=draft.name, text=draft.text, enabled=draft.enabled
+        )
+        policy.save(force_insert=True)
+        policy.refresh_from_db(fields=["created_at"])
+    return policy
+
+
+def replace(
+    caller: Caller, policy_id: str, *, draft: Draft, if_match: frozenset[int] | None = None
+) -> Policy:
+    """Store a new version of a policy; it binds from the next request on.
+
+    Raises:
+        NotFound: there is no such policy.
+        PreconditionFailed: its version is not one of ``if_match``.
+        AccessDenied, InvalidInput, PolicyNameTaken: as for ``create``.
+    """
+    with _name_taken_is_conflict(draft), transaction.atomic(durable=True):
+        policy = _lock_for_writing(caller, policy_id, if_match)
+        validate(draft.text, platform=policy.tenant_id is None)
+        policy.name, policy.text, policy.enabled = draft.name, draft.text, draft.enabled
+        policy.version += 1
+        policy.save(update_fields=["name", "text", "enabled", "version"])
+    return policy
+
+
+def delete(caller: Caller, policy_id: str, *, if_match: frozenset[int] | None = None) -> None:
+    """Remove a policy; it stops applying with the next request."""
+    with transaction.atomic(durable=True):
+        _lock_for_writing(caller, policy_id, if_match).delete()
+
+
+def get(caller: Caller, policy_id: str) -> Policy:
+    """A policy that binds the caller's tenant."""
+    policy = visible(caller).filter(pk=policy_id).first()
+    if policy is None:
+        raise NotFound(f"There is no policy {policy_id}, or you may not see it.")
+    return policy
+
+
+def visible(caller: Caller) -> models.QuerySet[Policy]:
+    """The policies that bind the caller's tenant, the platform's first."""
+    binding = models.Q(tenant_id=caller.tenant_id) | models.Q(tenant_id=None)
+    return Policy.objects.filter(binding).order_by(
+        models.F("tenant_id").asc(nulls_first=True), "name", "id"
+    )
+
+
+# --- the compiled sets ---------------------------------------------------------------------------
+
+_compiled: OrderedDict[tuple[str, str], cedar.CompiledSet] = OrderedDict()
+_compiled_guard = threading.Lock()
+
+
+def compiled(tenant_id: str, fingerprint: str | None = None) -> cedar.CompiledSet:
+    """The set that binds a tenant; without a fingerprint, one query reads the present one."""
+    if fingerprint is None:
+        (fingerprint,) = POLICIES.one("fingerprint", tenant_id=tenant_id) or ("",)
+    # Without documents of their own all tenants share the shipped set.
+    key = (tenant_id, fingerprint) if fingerprint else ("", "")
+    with _compiled_guard:
+        known = _compiled.get(key)
+        if known is not None:
+            _compiled.move_to_end(key)
+            return known
+    fresh_key, texts = _read_texts(tenant_id) if fingerprint else (key, [])
+    fresh = cedar.compile_set([("default", cedar.default_text()), *texts])
+    with _compiled_guard:
+        # Stored under what was read, which may be newer than what was asked for.
+        _compiled[fresh_key] = fresh
+        while len(_compiled) > COMPILED_SETS_MAX:
+            _compiled.popitem(last=False)
+    return fresh
+
+
+def compiled_with(
+    caller: Caller, *, draft: Draft | None, replaces: str | None
+) -> cedar.CompiledSet:
+    """The caller's set as it would be with a draft in it, for a dry run."""
+    texts = [
+        (policy.name, policy.text)
+        for policy in visible(caller)
+        if policy.enabled and policy.pk != replaces
+    ]
+    drafted = [] if draft is None else [(draft.name, draft.text)]
+    return cedar.compile_set([("default", cedar.default_text()), *texts, *drafted])
+
+
+def _read_texts(tenant_id: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    rows = POLICIES.all("texts", tenant_id=tenant_id)
+    fingerprint = ",".join(f"{policy_id}:{version}" for policy_id, version, _, _ in rows)
+    key = (tenant_id, fingerprint) if fingerprint else ("", "")
+    return key, [(name, text) for _, _, name, text in rows]
+
+
+# --- steps of saving ------------------------------------------------------------------------------
+
+
+def _require_writer(caller: Caller, tenant_id: str | None) -> None:
+    if tenant_id is None:
+        access.require_operator(caller)
+    else:
+        access.require_admin(caller)
+
+
+def _lock_for_writing(caller: Caller, policy_id: str, if_match: frozenset[int] | None) -> Policy:
+    policy = visible(caller).select_for_update(no_key=True).filter(pk=policy_id).first()
+    if policy is None:
+        raise NotFound(f"There is no policy {policy_id}, or you may not see it.")
+    _require_writer(caller, policy.tenant_id)
+    if if_match is not None and policy.version not in if_match:
+        raise PreconditionFailed(version=policy.version)
+    return policy
+
+
+@contextmanager
+def _name_taken_is_conflict(draft: Draft) -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        if "policy_name_once_per_tenant" not in str(error):
+            raise
+        raise PolicyNameTaken(name=draft.name) from error
+
+
+def _permits_only_reservations(document: cedar.Json) -> bool:
+    scope = document["action"]
+    named = scope.get("entities") or ([scope["entity"]] if "entity" in scope else [])
+    return bool(named) and all(entity["id"].startswith(_TENANT_PERMITS) for entity in named)

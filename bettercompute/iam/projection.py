@@ -1,0 +1,35 @@
+"""The authorization projection: what a policy engine knows of each resource (R10, C23, C28).
+
+``authz_resources`` holds the present state, ``authz_changes`` the feed of whole states for an
+outside engine. Both are written in the transaction that changes the resource.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from bettercompute import sql
+
+PROJECTION = sql.load(__package__, "projection")
+
+
+def record(
+    resource_id: str,
+    kind: str,
+    tenant_id: str,
+    attributes: Mapping[str, Any],
+    *,
+    pending: Mapping[str, Any] | None = None,
+) -> None:
+    """Store what is true of a resource now, and append it to the feed, in one statement.
+
+    ``pending`` is a change that awaits its decision (R34); without it a pending change is cleared.
+    """
+    PROJECTION.run(
+        "record",
+        id=resource_id,
+        kind=kind,
+        tenant_id=tenant_id,
+        attributes=json.dumps(attributes),
+        pending=None if pending is None else json.dumps(pending),
+    )

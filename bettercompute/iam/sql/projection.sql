@@ -1,0 +1,16 @@
+-- name: record
+-- The present state and the feed's entry together: neither can be there without the other.
+WITH present AS (
+  INSERT INTO authz_resources (id, kind, tenant_id, attributes, pending)
+  VALUES (
+    %(id)s, %(kind)s, %(tenant_id)s, %(attributes)s::jsonb, %(pending)s::jsonb
+  )
+  ON CONFLICT (id) DO UPDATE
+    SET attributes = excluded.attributes, pending = excluded.pending
+  RETURNING id, kind, tenant_id, attributes, pending
+)
+INSERT INTO authz_changes (resource_id, kind, tenant_id, state)
+SELECT
+  id, kind, tenant_id,
+  jsonb_build_object('attributes', attributes, 'pending', pending)
+FROM present;

@@ -1,0 +1,141 @@
+"""API tokens: ``bct_<id>_<secret>``, shown once, kept only as the SHA-256 of the secret (A2).
+
+The secret has 256 random bits, so a fast hash is enough: there is nothing to guess. A request costs
+one query: the token with its account, tenant, role and the policies that bind them.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import models, transaction
+
+from bettercompute import sql
+from bettercompute.errors import InvalidInput, NotFound, Unauthenticated
+from bettercompute.iam.callers import Caller, Identity, Seat
+from bettercompute.iam.models import Account, ApiToken, Tenant
+
+TOKENS = sql.load(__package__, "tokens")
+
+NAME_MAX = 100
+SECRET_BYTES = 32
+_SHAPE = re.compile(r"bct_([0-9a-z]{26})_([a-z2-7]{52})\Z")
+# Compared against when there is no such token, so that both answers take the same steps.
+_NO_HASH = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A valid token: the account it stands for, and its identity."""
+
+    account: Account
+    identity: Identity
+
+
+def mint(
+    account: Account, tenant: Tenant, *, name: str, expires_at: datetime | None = None
+) -> tuple[ApiToken, str]:
+    """A new token for an account at a tenant, and its plaintext, which is never shown again."""
+    secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=").lower()
+    token = ApiToken(
+        tenant=tenant,
+        account=account,
+        name=name,
+        secret_hash=_hash(secret),
+        expires_at=expires_at,
+    )
+    token.save(force_insert=True)
+    token.refresh_from_db(fields=["created_at"])
+    return token, f"bct_{token.pk.removeprefix('tok_')}_{secret}"
+
+
+def find(plaintext: str) -> Found:
+    """The account and seat behind a token.
+
+    Raises:
+        Unauthenticated: no such token, or it is revoked or expired, or its account is disabled or
+            no longer belongs to the tenant.
+    """
+    shape = _SHAPE.match(plaintext)
+    if shape is None:
+        raise Unauthenticated("This is no API token: one looks like bct_<id>_<secret>.")
+    row = TOKENS.one("find", id=f"tok_{shape[1]}")
+    known_hash = _NO_HASH if row is None else row[1]
+    matches = hmac.compare_digest(known_hash, _hash(shape[2]))
+    if row is None or not matches:
+        raise Unauthenticated("This API token does not exist or has been revoked.")
+    token_id, _, name, expired, stale, *rest = row
+    account_id, username, is_staff, is_superuser, time_zone, *seat = rest
+    if expired:
+        raise Unauthenticated("This API token has expired; create a new one.")
+    operator = is_staff or is_superuser
+    if seat[3] is None and not operator:
+        raise Unauthenticated("This API token's account no longer belongs to its tenant.")
+    if stale:
+        # At most once a minute: using a token must not cost a write on each request.
+        TOKENS.run("touch", id=token_id)
+    account = Account.from_db(
+        "default",
+        ["id", "username", "is_staff", "is_superuser", "is_active", "time_zone"],
+        [account_id, username, is_staff, is_superuser, True, time_zone],
+    )
+    tenant_id, slug, tenant_name, role, fingerprint = seat
+    identity = Identity(
+        account_id=account_id,
+        username=username,
+        is_operator=operator,
+        time_zone=time_zone,
+        seats=(Seat(tenant_id, slug, tenant_name, role or "admin", fingerprint),),
+        token_id=token_id,
+        token_name=name,
+    )
+    return Found(account, identity)
+
+
+def create(
+    caller: Caller, *, name: str, expires_at: datetime | None = None
+) -> tuple[ApiToken, str]:
+    """A token for the caller's own account at the caller's tenant."""
+    if not name.strip():
+        raise InvalidInput.at("name", "must not be blank")
+    account = Account.objects.get(pk=caller.account_id)
+    tenant = Tenant.objects.get(pk=caller.tenant_id)
+    return mint(account, tenant, name=name, expires_at=expires_at)
+
+
+def revoke(caller: Caller, token_id: str) -> ApiToken:
+    """End a token now. One's own; an admin also those of others at the tenant.
+
+    Revoking again changes nothing.
+
+    Raises:
+        NotFound: there is no such token at the caller's tenant, or it is another member's.
+    """
+    with transaction.atomic(durable=True):
+        TOKENS.run(
+            "revoke",
+            id=token_id,
+            tenant_id=caller.tenant_id,
+            account_id=caller.account_id,
+            anyones=caller.role == "admin",
+        )
+        token = visible(caller).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound(f"There is no token {token_id}, or you may not see it.")
+    return token
+
+
+def visible(caller: Caller) -> "models.QuerySet[ApiToken]":
+    """The tokens the caller may see: own ones, an admin all of the tenant's."""
+    tokens = ApiToken.objects.filter(tenant_id=caller.tenant_id)
+    if caller.role != "admin":
+        tokens = tokens.filter(account_id=caller.account_id)
+    return tokens.select_related("account").order_by("-id")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

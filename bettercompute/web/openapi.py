@@ -1,0 +1,86 @@
+"""The OpenAPI 3.1 document, made from the routes once a process, and a page to read it."""
+
+import json
+from functools import cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+
+from bettercompute import errors
+from bettercompute.web import etags, problems
+
+DESCRIPTION = """\
+Reserve GPUs for a window. Times are epoch milliseconds. Errors are `application/problem+json`;
+programs read `code`, people `detail`. See [the codes](/docs/errors)."""
+
+
+class Schema(AutoSchema):
+    """Names operations by path and method, and groups them by resource."""
+
+    def get_operation_id(self) -> str:
+        """``reservations.release``, ``reservations.list``, …"""
+        parts = [part for part in self.path.removeprefix("/api/v1/").split("/") if part]
+        names = [part for part in parts if not part.startswith("{")]
+        verb = {"get": "get", "post": "create", "put": "replace", "delete": "delete"}
+        by_method = verb.get(self.method.lower(), self.method.lower())
+        is_item = parts[-1].startswith("{")
+        if self.method == "GET" and not is_item and len(names) == 1 and names[0].endswith("s"):
+            by_method = "list"
+        if self.method == "POST" and len(parts) > 1:
+            return ".".join(names)  # a verb is in the path: reservations.release
+        return ".".join([*names, by_method])
+
+    def get_tags(self) -> list[str]:
+        """The resource."""
+        return [self.path.removeprefix("/api/v1/").partition("/")[0]]
+
+
+@require_safe
+def document(request: HttpRequest) -> HttpResponse:
+    """``/api/v1/openapi.json``: public, since it says nothing of any tenant."""
+    content, etag = _document()
+    if etags.is_not_modified(request, etag):
+        answered = HttpResponse(status=304)
+    else:
+        answered = HttpResponse(content, content_type="application/json")
+    answered["ETag"] = etag
+    answered["Cache-Control"] = "public, max-age=60"
+    return answered
+
+
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    """The document as a page. Its script and styles are our own files: the CSP allows no other."""
+    return render(request, "web/api.html")
+
+
+@require_safe
+def error_page(request: HttpRequest) -> HttpResponse:
+    """``/docs/errors``: what ``type`` of a problem points at."""
+    codes = [
+        {
+            "anchor": problems.type_of(code).partition("#")[2],
+            "code": code.code,
+            "status": code.status,
+            "title": code.title,
+            "meaning": code().message,
+        }
+        for code in errors.ALL
+    ]
+    return render(request, "web/errors.html", {"codes": codes})
+
+
+def build() -> dict[str, Any]:
+    """The document as data."""
+    generated: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return generated
+
+
+@cache
+def _document() -> tuple[bytes, str]:
+    content = json.dumps(build(), indent=1).encode()
+    return content, etags.of_content(content)

@@ -1,0 +1,70 @@
+"""Answers as JSON: models of the wire by their aliases, compact."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from bettercompute.errors import NotAcceptable
+
+_ACCEPTABLE = {"*/*", "application/*", "application/json", "application/problem+json", ""}
+
+
+class JsonRenderer(BaseRenderer):
+    """For views that answer DRF's ``Response``; ``ApiView.answer`` needs no renderer."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        """The body."""
+        return b"" if data is None else to_bytes(data)
+
+
+class JsonNegotiation(BaseContentNegotiation):
+    """There is one format: whoever accepts it gets it, others read 406."""
+
+    def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser | None:
+        """The JSON parser for a JSON body, else none (415)."""
+        media_type, _, parameters = (request.content_type or "").partition(";")
+        charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+        is_json = media_type.strip().lower() == "application/json"
+        return parsers[0] if is_json and charset in {"", "utf-8", "utf8"} else None
+
+    def select_renderer(  # type: ignore[override]
+        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        """The JSON renderer.
+
+        Raises:
+            NotAcceptable: the Accept header has no room for JSON.
+        """
+        accepted = request.META.get("HTTP_ACCEPT", "")
+        ranges = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
+        if not ranges & _ACCEPTABLE:
+            raise NotAcceptable
+        return renderers[0], renderers[0].media_type
+
+
+def to_bytes(data: Any) -> bytes:
+    """JSON of a model, or of plain data with models in it."""
+    if isinstance(data, BaseModel):
+        return data.model_dump_json(by_alias=True).encode()
+    return json.dumps(data, separators=(",", ":"), default=_plain, allow_nan=False).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

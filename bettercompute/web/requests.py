@@ -1,0 +1,69 @@
+"""What every request has: an id, a place in the logs, and an answer even where Django has none."""
+
+import re
+from collections.abc import Callable
+
+import structlog
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from bettercompute import ids
+from bettercompute.errors import InvalidInput
+from bettercompute.web import pages, problems
+
+HEADER = "X-Request-Id"
+_ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{8,64}\Z")
+
+
+class RequestContextMiddleware:
+    """First of the chain: whatever fails inside has its request id already."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Give the request its id, and say it in the answer."""
+        identifier = identify(request.META.get("HTTP_X_REQUEST_ID"))
+        request.request_id = identifier  # type: ignore[attr-defined]
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=identifier)
+        response = self._refuse(request) or self.get_response(request)
+        response[HEADER] = identifier
+        return response
+
+    def process_exception(self, request: HttpRequest, exc: Exception) -> HttpResponse | None:
+        """A page whose database is away says so; all else goes on to the 500 page."""
+        if not isinstance(exc, OperationalError | InterfaceError):
+            return None
+        if problems.wants_problem(request.path):
+            return problems.answer(exc, request)
+        return pages.unavailable(request)
+
+    def _refuse(self, request: HttpRequest) -> HttpResponse | None:
+        """NUL in a path or query reaches no view: no column can hold it."""
+        where = _place_of_nul(request)
+        if where is None:
+            return None
+        if problems.wants_problem(request.path):
+            return problems.answer(InvalidInput.at(where, "must not have NUL"), request)
+        return pages.bad_request(request)
+
+
+def _place_of_nul(request: HttpRequest) -> str | None:
+    """``path``, or the name of the query parameter that has the NUL."""
+    if "\x00" in request.path:
+        return "path"
+    if "%00" not in request.META.get("QUERY_STRING", ""):
+        return None
+    for name, values in request.GET.lists():
+        if any("\x00" in text for text in [name, *values]):
+            return name.replace("\x00", "\\u0000")
+    return None
+
+
+def identify(presented: str | None) -> str:
+    """The client's own id where it is harmless, else a fresh one."""
+    if presented is not None and _ACCEPTED_ID.match(presented):
+        return presented
+    return ids.new("req")

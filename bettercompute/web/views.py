@@ -1,0 +1,123 @@
+"""The base of every API view.
+
+A view is a class a route with ``get`` and ``post`` of a few lines: parse, call, print::
+
+    class Reservations(ApiView):
+        @schema.describe(body=ReservationRequest, answers={201: Reservation})
+        def post(self, request: Request) -> HttpResponse:
+            wanted = self.body(ReservationRequest)
+            admitted = admission.admit(self.caller(wanted.tenant_id), wanted)
+            return self.answer(admitted.reservation, status=201, version=admitted.version)
+
+Query parameters must be declared with ``schema.describe(query=…)``; any other is refused before
+the view runs (A5).
+"""
+
+from typing import Any
+
+from django.http import HttpResponse
+from pydantic import BaseModel
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from bettercompute.errors import InvalidInput, LengthRequired, MethodNotAllowed, PayloadTooLarge
+from bettercompute.iam import callers
+from bettercompute.iam.callers import Caller, Identity
+from bettercompute.web import etags, parsing, queries, rendering
+
+ID_MAX = 255
+KEY_MAX = 255
+
+
+class ApiView(APIView):
+    """Authentication, bounds and JSON in and out, the same on every route."""
+
+    content_negotiation_class = rendering.JsonNegotiation
+    metadata_class = None  # OPTIONS is 405: the OpenAPI document describes the routes
+    throttle_classes = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Authenticate first, then refuse what no view could want."""
+        super().initial(request, *args, **kwargs)
+        _check_path(kwargs)
+        handler = getattr(self, (request.method or "").lower(), None)
+        if request.GET:
+            queries.refuse_unknown(request.GET, getattr(handler, "query_model", None))
+
+    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """405 with what there is."""
+        allowed = [method for method in self.allowed_methods if method != "OPTIONS"]
+        raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=allowed)
+
+    # --- in -------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> Identity:
+        """Who is authenticated, with all seats."""
+        identity: Identity = self.request.auth
+        return identity
+
+    def caller(self, tenant_id: str | None = None) -> Caller:
+        """The caller acting for a tenant; without one, for the only tenant there is."""
+        if tenant_id is None:
+            return callers.for_only_tenant(self.identity)
+        return callers.for_tenant(self.identity, tenant_id)
+
+    def body(self, model: type[parsing.Model]) -> parsing.Model:
+        """The body as a model of the wire; an absent body is an empty object."""
+        meta = self.request.META
+        if "chunked" in meta.get("HTTP_TRANSFER_ENCODING", "").lower():
+            raise LengthRequired
+        if int(meta.get("CONTENT_LENGTH") or 0) > parsing.BODY_BYTES_MAX:
+            raise PayloadTooLarge
+        data = self.request.data if meta.get("CONTENT_LENGTH") not in {None, "", "0"} else {}
+        return parsing.parse(model, data)
+
+    def query(self, model: type[parsing.Model]) -> parsing.Model:
+        """The query string as a model."""
+        return queries.read(self.request.GET, model)
+
+    def if_match(self) -> frozenset[int] | None:
+        """The versions a write may meet, from If-Match; None where any will do."""
+        return etags.if_match(self.request._request)
+
+    def idempotency_key(self) -> str | None:
+        """The header Idempotency-Key, an alias of the body's field (R8)."""
+        key: str | None = self.request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if key is None:
+            return None
+        if not 1 <= len(key) <= KEY_MAX or "\x00" in key:
+            raise InvalidInput.at("Idempotency-Key", f"must have 1 to {KEY_MAX} characters")
+        return key
+
+    # --- out ------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        content: BaseModel | list[Any] | dict[str, Any],
+        *,
+        status: int = 200,
+        version: int | None = None,
+    ) -> HttpResponse:
+        """A JSON answer. With a version it has an ETag; a get that the client has is 304."""
+        body = rendering.to_bytes(content)
+        is_read = self.request.method in {"GET", "HEAD"}
+        etag = None
+        if version is not None:
+            etag = etags.of_version(version)
+        elif is_read:
+            etag = etags.of_content(body)
+        if etag and is_read and etags.is_not_modified(self.request._request, etag):
+            answered = HttpResponse(status=304)
+        else:
+            answered = HttpResponse(body, status=status, content_type="application/json")
+        if etag:
+            answered["ETag"] = etag
+        answered["Cache-Control"] = "private, no-cache" if is_read else "no-store"
+        return answered
+
+
+def _check_path(parts: dict[str, Any]) -> None:
+    for name, value in parts.items():
+        if isinstance(value, str) and (len(value) > ID_MAX or "\x00" in value):
+            raise InvalidInput.at(name, f"must have 1 to {ID_MAX} characters and no NUL")
