@@ -120,6 +120,15 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "bettercompute.web.problems.handle",
     "UNAUTHENTICATED_USER": None,
 }
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Better Compute",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SORT_OPERATIONS": False,
+}
+CSRF_FAILURE_VIEW = "bettercompute.web.pages.csrf_failure"
 
 # What runs is listed in one place; coordination, below it in the layers, finds it here.
 WIRING = "bettercompute.wiring"
