@@ -149,11 +149,6 @@ def owners_of(allocation_ids: Iterable[str]) -> dict[str, str]:
     return dict(ASSIGNMENTS.all("owners_of", allocation_ids=list(allocation_ids)))
 
 
-def wake_owners_on(node_ids: Iterable[str]) -> None:
-    """Let whoever has assignments on these nodes look at them again."""
-    workqueue.enqueue_many([(OWNER_KIND, owner, None) for owner in owners_on(node_ids)])
-
-
 def _report(row: sql.Row) -> AssignmentReport:
     values = list(row)
     values[2] = tuple(values[2])

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from bettercompute import errors, sql, states, transitions
 from bettercompute.states import NodeState
-from nodes import assignments, labelling, notices
+from nodes import labelling, notices
 
 ELIGIBILITY = sql.load(__package__, "eligibility")
 
@@ -140,13 +140,6 @@ def end_quarantine(device_id: str, *, reason: str = "") -> bool:
     return _set_quarantine(device_id, quarantined=False, reason=reason)
 
 
-def tell_of_devices(node_id: str, *, gained: bool) -> None:
-    """Wake those whom a change of the node's devices concerns, in the changing transaction."""
-    assignments.wake_owners_on([node_id])
-    if gained:
-        notices.wake_pools_of([node_id])
-
-
 @transaction.atomic
 def _change(node_id: str, event: str, *, if_version: int | None = None, **values: Any) -> int:
     before = _lock_for_change(node_id)
@@ -185,7 +178,7 @@ def _move(node_id: str, *, before: NodeState, after: NodeState) -> bool:
 
 def _tell(node: LockedNode, event: str) -> None:
     # Any change but one that takes the node out may have made room for somebody.
-    tell_of_devices(node.id, gained=node.eligible)
+    notices.wake(changed=[node.id], gained=[node.id] if node.eligible else [])
     notices.publish_of_nodes(event, [node.id])
 
 
@@ -197,7 +190,7 @@ def _set_quarantine(device_id: str, *, quarantined: bool, reason: str) -> bool:
     if ELIGIBILITY.run("set_quarantine", device_id=device_id, quarantined=quarantined) == 0:
         return False
     node_id = LockedDevice(*locked).node_id
-    tell_of_devices(node_id, gained=not quarantined)
+    notices.wake(changed=[node_id], gained=[] if quarantined else [node_id])
     event = "device.quarantined" if quarantined else "device.unquarantined"
     notices.publish_of_devices(event, node_id, {device_id: reason})
     return True

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bettercompute import sql
 from bettercompute.coordination import workqueue
+from nodes import assignments
 from outbox import events
 from outbox.events import NewEvent
 
@@ -29,10 +30,18 @@ def places(node_ids: Iterable[str]) -> list[Place]:
     return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=list(node_ids))]
 
 
-def wake_pools_of(node_ids: Iterable[str]) -> None:
-    """Let the waiting reservations of these nodes' pools be tried again (C18)."""
-    pools = sorted({place.pool_id for place in places(node_ids)})
-    workqueue.enqueue_many([(POOL_KIND, pool_id, None) for pool_id in pools])
+def wake(*, changed: Iterable[str], gained: Iterable[str]) -> None:
+    """Let those look again whom a change of these nodes concerns, in the changing transaction.
+
+    Who has assignments on a changed node; and where a node gained something that may be booked,
+    the waiting reservations of its pool (C18). One statement, so keys are locked in one order.
+    """
+    owners = assignments.owners_on(changed)
+    pools = sorted({place.pool_id for place in places(gained)})
+    workqueue.enqueue_many(
+        [(assignments.OWNER_KIND, owner, None) for owner in owners]
+        + [(POOL_KIND, pool_id, None) for pool_id in pools]
+    )
 
 
 def publish_of_nodes(event: str, nodes: Iterable[str], *, reason: str | None = None) -> None:

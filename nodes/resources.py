@@ -33,6 +33,14 @@ class Overcommitted:
     allocated: int
 
 
+@dataclass(frozen=True, slots=True)
+class AllocatableChange:
+    """What came of saying how much hosts have."""
+
+    changed: frozenset[str]  # nodes where some amount is another than before
+    overcommitted: tuple[Overcommitted, ...]
+
+
 def book(*, node_amounts: Sequence[NodeAmounts], start: datetime, end: datetime) -> bool:
     """Claim these amounts for the window, all or none; answers whether they fit.
 
@@ -77,8 +85,8 @@ def free(allocation_ids: Iterable[str], at: datetime | None = None) -> None:
     _recount(locked)
 
 
-def set_allocatable(node_id: str, amounts: Mapping[str, int]) -> list[Overcommitted]:
-    """Say how much of each resource the node has; answers what is booked beyond it.
+def set_allocatable(node_id: str, amounts: Mapping[str, int]) -> AllocatableChange:
+    """Say how much of each resource the node has; answers what came of it.
 
     Less than is booked is accepted and admits nothing new until it fits again.
     """
@@ -87,7 +95,7 @@ def set_allocatable(node_id: str, amounts: Mapping[str, int]) -> list[Overcommit
 
 def set_allocatable_of_many(
     amounts_by_node: Mapping[str, Mapping[str, int]],
-) -> list[Overcommitted]:
+) -> AllocatableChange:
     """``set_allocatable`` for many nodes, in as many statements as for one."""
     rows = [
         (node_id, resource, amount)
@@ -102,7 +110,15 @@ def set_allocatable_of_many(
     )
     _recount(changed)
     found = RESOURCES.all("overcommitted", node_ids=list(amounts_by_node))
-    return [Overcommitted(*row) for row in found]
+    return AllocatableChange(
+        changed=frozenset(node_id for node_id, _ in changed),
+        overcommitted=tuple(Overcommitted(*row) for row in found),
+    )
+
+
+def all_overcommitted() -> list[Overcommitted]:
+    """Every node that has less than is booked of it."""
+    return [Overcommitted(*row) for row in RESOURCES.all("overcommitted", node_ids=None)]
 
 
 def _recount(locked: Sequence[sql.Row]) -> None:

@@ -111,6 +111,13 @@ INSERT INTO node_resources (node_id, resource, allocatable, ratio, allocated, ce
 SELECT amounts.node_id, amounts.resource, amounts.amount, 1, 0, amounts.amount
 FROM unnest(%(node_ids)s::text[], %(resources)s::text[], %(amounts)s::bigint[])
     AS amounts (node_id, resource, amount)
+-- No row for what the host never had: a host without rows books none.
+WHERE amounts.amount > 0
+    OR EXISTS (
+        SELECT FROM node_resources
+        WHERE node_resources.node_id = amounts.node_id
+            AND node_resources.resource = amounts.resource
+    )
 ORDER BY amounts.node_id, amounts.resource
 ON CONFLICT (node_id, resource) DO UPDATE
 SET allocatable = excluded.allocatable,
@@ -124,6 +131,6 @@ RETURNING node_id, resource;
 -- Rows whose host shrank under what is booked: nothing new fits until it does again.
 SELECT node_id, resource, floor(allocatable * ratio)::bigint, allocated
 FROM node_resources
-WHERE node_id = ANY(%(node_ids)s::text[])
+WHERE (%(node_ids)s::text[] IS NULL OR node_id = ANY(%(node_ids)s::text[]))
     AND allocated > floor(allocatable * ratio)
 ORDER BY node_id, resource;
