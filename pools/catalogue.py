@@ -41,7 +41,9 @@ class PerGpu(PolicyModel):
     """Host resources that come with a GPU; what is absent is the smallest share of any host."""
 
     vcpu: Annotated[int, Field(ge=0, le=4_096)] | None = None
-    memory_gib: Annotated[int, Field(ge=0, le=65_536)] | None = Field(None, alias="memoryGiB")
+    memory_gib: Annotated[
+        Annotated[int, Field(ge=0, le=65_536)] | None, Field(alias="memoryGiB")
+    ] = None
 
 
 class HostReserve(PolicyModel):

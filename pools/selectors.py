@@ -4,6 +4,7 @@ from typing import Any
 
 from bettercompute import errors
 from bettercompute.wire import reservations as wire
+from pools.planner import terms
 from pools.planner.request import Term
 
 _NEEDS_VALUE = {"=", "!=", ">="}
@@ -14,18 +15,18 @@ def parse(
     path: str,
     wrong: list[errors.FieldError],
 ) -> tuple[Term, ...]:
-    """The terms, in one order whatever order they were given in; what is wrong goes to ``wrong``."""
+    """The terms, in one order however they were given; what is wrong goes to ``wrong``."""
     if selector is None:
         return ()
     if isinstance(selector, dict):
-        terms = [Term(key, "=", (_value(key, value),)) for key, value in selector.items()]
+        found = [Term(key, "=", (_value(key, value),)) for key, value in selector.items()]
         paths = [f"{path}.{key}" for key in selector]
     else:
-        terms = [_term(term, f"{path}[{index}]", wrong) for index, term in enumerate(selector)]
+        found = [_term(term, f"{path}[{index}]", wrong) for index, term in enumerate(selector)]
         paths = [f"{path}[{index}].value" for index in range(len(selector))]
-    for term, where in zip(terms, paths, strict=True):
+    for term, where in zip(found, paths, strict=True):
         _check_numbers(term, where, wrong)
-    return tuple(sorted(set(terms), key=lambda term: (term.key, term.op, str(term.values))))
+    return tuple(sorted(set(found), key=lambda term: (term.key, term.op, str(term.values))))
 
 
 def document(term: Term) -> dict[str, Any]:
@@ -63,15 +64,5 @@ def _check_numbers(term: Term, path: str, wrong: list[errors.FieldError]) -> Non
     if term.key == "memoryGiB":
         if any(not isinstance(value, int) for value in term.values):
             wrong.append(errors.FieldError(path, "must be a whole number of GiB"))
-    elif term.op == ">=" and not all(number(str(value)) for value in term.values):
+    elif term.op == ">=" and not all(terms.number(str(value)) for value in term.values):
         wrong.append(errors.FieldError(path, "must be a number or a version such as 550.54"))
-
-
-def number(text: str) -> tuple[int, ...] | None:
-    """A number or dotted version in a form that compares, or None where the text is neither."""
-    parts = text.split(".")
-    if len(parts) > 8 or not all(
-        part.isascii() and part.isdigit() and len(part) <= 18 for part in parts
-    ):
-        return None
-    return tuple(int(part) for part in parts)

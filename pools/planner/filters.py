@@ -1,0 +1,186 @@
+"""Which nodes may serve the lines at all, and what is wrong with those that may not (R20).
+
+Each filter is asked in ``reasons.ORDER``; the first that a node fails names its reason.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bettercompute.states import NodeState
+from bettercompute.wire.capacity import Filter
+from bettercompute.wire.reservations import Topology
+from pools.planner import terms, topology
+from pools.planner.reasons import Rejection
+from pools.planner.request import LIMITS_LABEL, Demand, Line, Term, Toleration, worth
+from pools.planner.snapshot import Cell, Node, Taint
+
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+# Lines, what a cell counts for, the cap of worth, and what is wrong where they do not fit.
+_Stage = tuple[Sequence[Line], Callable[[Cell], int], int | None, Rejection]
+
+
+def admits(node: Node, lines: Sequence[Line], demand: Demand) -> bool:
+    """Whether the node takes this kind of work: everything but how much it has left."""
+    return _unfit(node, lines, demand) is None
+
+
+def cap(node: Node, demand: Demand) -> int | None:
+    """The most worth that the node's free host resources carry; None: as much as there is."""
+    if not demand.resources or (not node.resources and not demand.resources_asked):
+        return None
+    full = demand.full_worth
+    # The most w with total * w // full <= free.
+    return min(
+        ((max(node.resources.get(name, 0), -1) + 1) * full - 1) // total
+        for name, total in demand.resources.items()
+    )
+
+
+def amounts(node: Node, worth_taken: int, demand: Demand) -> dict[str, int]:
+    """What the node books of its host resources, in proportion to the devices it gives (R30)."""
+    if not node.resources:
+        return {}
+    booked = {
+        name: total * worth_taken // demand.full_worth for name, total in demand.resources.items()
+    }
+    return {name: amount for name, amount in booked.items() if amount > 0}
+
+
+def rejection(
+    node: Node, lines: Sequence[Line], demand: Demand, budget: topology.Budget
+) -> Rejection:
+    """The first filter that a node which cannot serve the lines fails."""
+    wanted = " + ".join(str(line) for line in lines)
+    loose = [replace(line, topology=Topology.SAME_NODE, selector=()) for line in lines]
+    plain = [replace(line, topology=Topology.SAME_NODE) for line in lines]
+    all_worths = worths(lines, demand)
+
+    def first_failed(stages: Sequence[_Stage]) -> Rejection | None:
+        for some, supply, limit, found in stages:
+            amounts = [supply(cell) for cell in node.cells]
+            if (
+                topology.allot(
+                    some, node.cells, amounts, worths=all_worths, cap=limit, budget=budget
+                )
+                is None
+            ):
+                return found
+        return None
+
+    return (
+        first_failed(
+            [
+                (loose, _total, None, Rejection(Filter.CLASS, wanted)),
+                (plain, _total, None, Rejection(Filter.MODEL, _device_needs(lines))),
+            ]
+        )
+        or _unfit(node, lines, demand)
+        or first_failed(
+            [
+                (plain, _healthy, None, Rejection(Filter.STATE, f"{wanted} healthy")),
+                (lines, _healthy, None, Rejection(Filter.TOPOLOGY, wanted)),
+                (lines, _free, None, Rejection(Filter.BUSY, f"{wanted} free")),
+                (
+                    lines,
+                    _free,
+                    cap(node, demand),
+                    Rejection(Filter.RESOURCES, _amounts_text(lines, demand)),
+                ),
+            ]
+        )
+        or Rejection(Filter.BUSY, f"{wanted} free")  # nothing but that it was excluded
+    )
+
+
+def free_at(
+    node: Node, lines: Sequence[Line], demand: Demand, budget: topology.Budget
+) -> int | None:
+    """When enough of what is booked now will have ended, as far as bookings say today."""
+    moments = sorted({end for cell in node.cells for end in cell.busy_until})
+
+    def fits(moment: int) -> bool:
+        supply = [
+            len(cell.free) + sum(end <= moment for end in cell.busy_until) for cell in node.cells
+        ]
+        counts = topology.allot(
+            lines, node.cells, supply, worths=worths(lines, demand), cap=None, budget=budget
+        )
+        return counts is not None
+
+    first = bisect_left(moments, True, key=fits)
+    return moments[first] if first < len(moments) else None
+
+
+def worths(lines: Sequence[Line], demand: Demand) -> list[int]:
+    """What a device of each line is worth."""
+    return [worth(line.device_class, demand.replicas) for line in lines]
+
+
+def late_choice(node: Node, demand: Demand) -> int:
+    """How much a node is to be avoided while another will do: soft taints, then silence."""
+    soft = any(
+        taint.effect == PREFER_NO_SCHEDULE and not _tolerated(taint, demand.tolerations)
+        for taint in node.taints
+    )
+    return 2 * (not node.connected) + soft
+
+
+def _unfit(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | None:
+    """What of the node itself is wrong, whatever its devices."""
+    for key in _needed_system_labels(node, demand):
+        if node.label(key) is None:
+            return Rejection(Filter.LABELS, f"{key}=*")
+    for term in label_terms(lines):
+        if not terms.label_holds(term, node):
+            return Rejection(Filter.LABELS, str(term))
+    for taint in node.taints:
+        if taint.effect != PREFER_NO_SCHEDULE and not _tolerated(taint, demand.tolerations):
+            return Rejection(Filter.TAINT, f"toleration of {taint}")
+    if node.state != NodeState.READY:
+        return Rejection(Filter.STATE, "a node that is ready")
+    if node.cordoned:
+        return Rejection(Filter.STATE, "a node that is not cordoned")
+    return None
+
+
+def label_terms(lines: Sequence[Line]) -> list[Term]:
+    """The terms of all lines that are judged on the node's labels."""
+    return [term for line in lines for term in line.selector if not term.of_device]
+
+
+def _needed_system_labels(node: Node, demand: Demand) -> tuple[str, ...]:
+    """R30: where host resources are booked, the node must enforce them."""
+    books = bool(demand.resources) and bool(node.resources)
+    return (*demand.labels, LIMITS_LABEL) if books else demand.labels
+
+
+def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    return any(
+        toleration.key == taint.key and toleration.value in {None, taint.value}
+        for toleration in tolerations
+    )
+
+
+def _total(cell: Cell) -> int:
+    return cell.total
+
+
+def _free(cell: Cell) -> int:
+    return len(cell.free)
+
+
+def _healthy(cell: Cell) -> int:
+    return cell.total - cell.unhealthy
+
+
+def _device_needs(lines: Sequence[Line]) -> str:
+    terms = [term for line in lines for term in line.selector if term.of_device]
+    return ", ".join(dict.fromkeys(str(term) for term in terms))
+
+
+def _amounts_text(lines: Sequence[Line], demand: Demand) -> str:
+    taken = sum(line.minimum * one for line, one in zip(lines, worths(lines, demand), strict=True))
+    needed = {name: total * taken // demand.full_worth for name, total in demand.resources.items()}
+    return ", ".join(f"{amount} {name}" for name, amount in sorted(needed.items()) if amount)

@@ -1,0 +1,162 @@
+"""From a snapshot and a demand to a plan, or to the reasons why there is none (R15).
+
+Pure and in integers: the same snapshot, demand and random numbers give the same plan. What it
+answers is only likely to hold; the commit decides, under locks. ``anyOf`` alternatives are tried in
+the order of preference: the first combination that fits anywhere is taken.
+"""
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bettercompute.wire.capacity import Filter
+from bettercompute.wire.reservations import GangTopology
+from pools.planner import filters, gangs, packing, reasons, shapes, spread, topology
+from pools.planner.packing import Fit, Part
+from pools.planner.request import Demand, Line
+from pools.planner.shapes import Shape
+from pools.planner.snapshot import Node, Snapshot
+
+COMBINATIONS_MAX = 64  # of alternatives; what is behind is not tried
+
+Combination = tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which atoms of which nodes to take: one part a node, each an allocation in the making."""
+
+    parts: tuple[Part, ...]
+    lines: Combination  #: the alternatives chosen
+
+    @property
+    def node_ids(self) -> list[str]:
+        """The nodes, sorted (C13)."""
+        return sorted(part.node_id for part in self.parts)
+
+    @property
+    def device_ids(self) -> list[str]:
+        """The atoms, sorted (C9)."""
+        return sorted(device for part in self.parts for device in part.device_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """The snapshot cannot serve the demand, for these reasons."""
+
+    reasons: tuple[reasons.Reason, ...]
+
+
+def plan(
+    demand: Demand,
+    snapshot: Snapshot,
+    *,
+    rng: random.Random,
+    exclude_nodes: frozenset[str] = frozenset(),
+) -> Plan | NoFit:
+    """The best plan, taking nothing of ``exclude_nodes``, or why there is none."""
+    budget = topology.Budget()
+    usable = shapes.group((node for node in snapshot.nodes if node.id not in exclude_nodes), demand)
+    for lines in _combinations(demand):
+        found = _serve(demand, lines, usable, budget, rng)
+        if found is not None:
+            return Plan(tuple(found), lines)
+    everything = shapes.group(snapshot.nodes, demand)
+    return NoFit(_explain(demand, everything, topology.Budget()))
+
+
+def _combinations(demand: Demand) -> Iterator[Combination]:
+    return itertools.islice(itertools.product(*demand.lines), COMBINATIONS_MAX)
+
+
+def _serve(
+    demand: Demand,
+    lines: Combination,
+    usable: Sequence[Shape],
+    budget: topology.Budget,
+    rng: random.Random,
+) -> Iterable[Part] | None:
+    fits = list(_fits(demand, lines, usable, budget))
+    if demand.gang is not None:
+        members = [(node, found) for shape, found in fits for node in shape.nodes]
+        chosen = gangs.choose(demand.gang, members, rng)
+        if chosen is None:
+            return None
+        return [packing.part(node, fit.counts, fit.worth, demand, rng) for node, fit in chosen]
+    most = sum(line.maximum for line in lines)
+    if fits and (not demand.may_spread or any(-fit.cost.fewer == most for _, fit in fits)):
+        return [_best(demand, fits, rng)]
+    if demand.may_spread:
+        nodes = [node for shape in usable for node in shape.nodes]
+        return spread.choose(nodes, lines, demand, rng)
+    return None
+
+
+def _fits(
+    demand: Demand, lines: Combination, usable: Sequence[Shape], budget: topology.Budget
+) -> Iterator[tuple[Shape, Fit]]:
+    for shape in usable:
+        found = packing.fit(shape.sample, lines, demand, budget)
+        if found is not None:
+            yield shape, found
+
+
+def _best(demand: Demand, fits: Sequence[tuple[Shape, Fit]], rng: random.Random) -> Part:
+    """The cheapest node; among equals any, whatever their shape (C18)."""
+    lowest = min(fit.cost for _, fit in fits)
+    node, fit = rng.choice(
+        [(node, fit) for shape, fit in fits if fit.cost == lowest for node in shape.nodes]
+    )
+    return packing.part(node, fit.counts, fit.worth, demand, rng)
+
+
+def _explain(
+    demand: Demand, everything: Sequence[Shape], budget: topology.Budget
+) -> tuple[reasons.Reason, ...]:
+    """Reasons of the first combination: the one that was preferred."""
+    lines = next(_combinations(demand))
+    if not demand.may_spread:
+        fitting, rejected = _judge(demand, lines, everything, budget)
+        if fitting:
+            rejected.append((_unplaced(demand, lines, len(fitting)), [n.name for n in fitting]))
+        return reasons.tally(rejected)
+    rejected = []
+    for line in lines:
+        one = (replace(line, minimum=1, maximum=1),)
+        fitting, refused = _judge(demand, one, everything, budget)
+        rejected += refused
+        if fitting:
+            too_few = reasons.Rejection(Filter.BUSY, f"{line} free")
+            rejected.append((too_few, [node.name for node in fitting]))
+    return reasons.tally(rejected)
+
+
+def _judge(
+    demand: Demand, lines: Combination, everything: Sequence[Shape], budget: topology.Budget
+) -> tuple[list[Node], list[tuple[reasons.Rejection, list[str]]]]:
+    """The nodes that would serve these lines by themselves, and what is wrong with the others."""
+    fitting: list[Node] = []
+    rejected: list[tuple[reasons.Rejection, list[str]]] = []
+    for shape in everything:
+        if packing.fit(shape.sample, lines, demand, budget) is not None:
+            fitting += shape.nodes
+            continue
+        rejection = filters.rejection(shape.sample, lines, demand, budget)
+        if rejection.filter is not Filter.BUSY:
+            rejected.append((rejection, shape.names))
+            continue
+        for node in shape.nodes:
+            until = filters.free_at(node, lines, demand, budget)
+            rejected.append((replace(rejection, until_ms=until), [node.name]))
+    return fitting, rejected
+
+
+def _unplaced(demand: Demand, lines: Combination, fitting: int) -> reasons.Rejection:
+    """Why nodes that fit by themselves are not enough."""
+    if demand.gang is None:  # they were excluded: what was free there went to a rival
+        return reasons.Rejection(Filter.BUSY, " + ".join(str(line) for line in lines) + " free")
+    where = "" if demand.gang.topology is GangTopology.ANY else f" {demand.gang.topology}"
+    return reasons.Rejection(
+        Filter.GANG, f"{demand.gang.nodes} nodes{where} at once; {fitting} fit alone"
+    )

@@ -1,0 +1,69 @@
+"""Why a request does not fit: counted per filter, the nearest to fitting first (R20)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bettercompute.wire.capacity import Filter
+
+SAMPLES_MAX = 3
+
+# A node is rejected by the first filter in this order that it fails.
+ORDER = (
+    Filter.CLASS,
+    Filter.MODEL,
+    Filter.LABELS,
+    Filter.CAPABILITY,
+    Filter.TAINT,
+    Filter.STATE,
+    Filter.TOPOLOGY,
+    Filter.BUSY,
+    Filter.RESOURCES,
+    Filter.GANG,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """So many nodes fail this filter, for instance these; ``until_ms`` is when that may end."""
+
+    filter: Filter
+    needs: str
+    nodes: int = 0
+    samples: tuple[str, ...] = ()
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What is wrong with one node, or with all nodes of one shape."""
+
+    filter: Filter
+    needs: str
+    until_ms: int | None = None
+
+
+def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ...]:
+    """Reasons by filter and need, with how many nodes and some of their names."""
+    names: dict[tuple[Filter, str], list[str]] = {}
+    ends: dict[tuple[Filter, str], int] = {}
+    for rejection, nodes in rejections:
+        key = rejection.filter, rejection.needs
+        names.setdefault(key, []).extend(nodes)
+        if rejection.until_ms is not None:
+            ends[key] = min(rejection.until_ms, ends.get(key, rejection.until_ms))
+    found = [
+        Reason(
+            filter=key[0],
+            needs=key[1],
+            nodes=len(nodes),
+            samples=tuple(sorted(nodes)[:SAMPLES_MAX]),
+            until_ms=ends.get(key),
+        )
+        for key, nodes in names.items()
+    ]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(reason: Reason) -> tuple[int, int, str]:
+    """What passed the most filters is nearest to fitting; then what most nodes fail."""
+    return -ORDER.index(reason.filter), -reason.nodes, reason.needs

@@ -1,0 +1,74 @@
+"""Nodes that the planner cannot tell apart are one *shape*: judged once, counted as many."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pools.planner.request import GANG_LABELS, LIMITS_LABEL, Demand
+from pools.planner.snapshot import Cell, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Nodes alike in all that matters to one demand."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def sample(self) -> Node:
+        """Any of them, to judge them all by."""
+        return self.nodes[0]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [node.name for node in self.nodes]
+
+
+def group(nodes: Iterable[Node], demand: Demand) -> list[Shape]:
+    """The nodes by shape."""
+    labels = _labels_that_matter(demand)
+    found: dict[Any, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(_key(node, labels), []).append(node)
+    return [Shape(tuple(members)) for members in found.values()]
+
+
+def _key(node: Node, labels: Sequence[str]) -> Any:
+    return (
+        node.state,
+        node.cordoned,
+        node.connected,
+        node.taints,
+        tuple(node.label(key) for key in labels),
+        tuple(sorted(node.resources.items())),
+        tuple(_cell_key(cell) for cell in node.cells),
+    )
+
+
+def _cell_key(cell: Cell) -> Any:
+    return (
+        cell.device_class,
+        cell.model,
+        cell.memory_mib,
+        cell.profile,
+        cell.driver,
+        cell.numa_node,
+        cell.nvlink_group,
+        len(cell.free),
+        len(cell.busy_until),
+        cell.unhealthy,
+    )
+
+
+def _labels_that_matter(demand: Demand) -> list[str]:
+    keys = {
+        term.key
+        for options in demand.lines
+        for line in options
+        for term in line.selector
+        if not term.of_device
+    }
+    if demand.gang is not None and demand.gang.topology in GANG_LABELS:
+        keys.add(GANG_LABELS[demand.gang.topology])
+    return sorted(keys | set(demand.labels) | {LIMITS_LABEL})
