@@ -1,0 +1,106 @@
+"""The gateway as an ASGI application: ``gunicorn -k asgi nodes.gateway.app:application``.
+
+One worker a process: its sessions are in its memory. Run several processes on addresses of their
+own for more; agents know them all (N8).
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
+django.setup()
+
+from bettercompute import errors  # noqa: E402  # Django's settings come first
+from bettercompute.web import problems  # noqa: E402
+from nodes.gateway import http  # noqa: E402
+from nodes.gateway.http import Receive, Request, Scope, Send  # noqa: E402
+from nodes.gateway.service import Gateway  # noqa: E402
+from nodes.protocol.messages import PREFIX, Message  # noqa: E402
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Gateway, Request], Awaitable[Message]]
+
+ROUTES: dict[str, dict[str, Handler]] = {
+    f"{PREFIX}/enroll": {"POST": Gateway.enroll},
+    f"{PREFIX}/challenge": {"POST": Gateway.challenge},
+    f"{PREFIX}/hello": {"POST": Gateway.hello},
+    f"{PREFIX}/desired": {"GET": Gateway.desired},
+    f"{PREFIX}/reports": {"POST": Gateway.reports},
+    f"{PREFIX}/heartbeat": {"POST": Gateway.heartbeat},
+}
+
+
+class Application:
+    """Routes calls to a gateway that lives as long as the server does."""
+
+    def __init__(self, make: Callable[[], Gateway] = Gateway) -> None:
+        self._make = make
+        self.gateway: Gateway | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI entry."""
+        match scope["type"]:
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case "http":
+                await self._http(Request(scope, receive), send)
+
+    async def start(self) -> None:
+        """Start the gateway in this process and event loop."""
+        self.gateway = self._make()
+        await self.gateway.start()
+
+    async def stop(self) -> None:
+        """Stop it."""
+        if self.gateway is not None:
+            await self.gateway.stop()
+            self.gateway = None
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            event = await receive()
+            if event["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, request: Request, send: Send) -> None:
+        try:
+            if request.path in {"/healthz", "/readyz"}:
+                await http.answer_plain(send, request, self._health(request))
+            else:
+                await http.answer(send, request, await self._route(request))
+        except http.Disconnected:
+            return
+        except Exception as raised:  # the edge of a request: there always is an answer
+            error = problems.translate(raised)
+            if isinstance(error, errors.Internal):
+                log.exception("%s %s %s failed", request.id, request.method, request.path)
+            await http.answer_problem(send, request, error)
+
+    async def _route(self, request: Request) -> Message:
+        methods = ROUTES.get(request.path)
+        if methods is None:
+            raise errors.NotFound(f"There is nothing at this path; agents use {PREFIX}/….")
+        handler = methods.get(request.method)
+        if handler is None:
+            raise errors.MethodNotAllowed(allow=sorted(methods))
+        if self.gateway is None:
+            raise errors.Unavailable("The gateway is starting.")
+        return await handler(self.gateway, request)
+
+    def _health(self, request: Request) -> dict[str, object]:
+        """``/healthz``: the process lives. ``/readyz``: the database heard of it lately (C39)."""
+        if request.path == "/readyz" and not (self.gateway and self.gateway.flush.ready):
+            raise errors.Unavailable("The database has not heard of this gateway lately.")
+        return {"ok": True, "sessions": len(self.gateway.live) if self.gateway else 0}
+
+
+application = Application()
