@@ -8,10 +8,18 @@ module through ``settings.WIRING``.
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
+from bettercompute.coordination import resync as resyncs
+from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Reconcile
+from bettercompute.coordination.worker import Job
 from bettercompute.findings import Finding
+from outbox import dispatch
+from outbox.dispatch import Sink
+
+DISPATCH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +55,13 @@ TICKS: tuple[Tick, ...] = (
 # Who is told of events, by the sink's id: objects with ``deliver(events)``.
 SINKS: Mapping[str, str] = {}
 
-# Each answers a list of findings; empty is well.
+# Tuples of functions that answer a list of findings; empty is well.
 CHECKS: tuple[str, ...] = (
-    "bettercompute.coordination.checks:run",
-    "outbox.checks:run",
-    "nodes.checks:run",
-    "pools.checks:run",
-    "reservations.checks:run",
+    "bettercompute.coordination.checks:ALL",
+    "outbox.checks:ALL",
+    "nodes.checks:ALL",
+    "pools.checks:ALL",
+    "reservations.checks:ALL",
 )
 
 
@@ -67,25 +75,29 @@ def reconcilers() -> dict[str, Reconcile]:
     return {kind: resolve(path) for kind, path in RECONCILERS.items()}
 
 
-def ticks() -> dict[str, tuple[float, Callable[[], object]]]:
-    """The periodic jobs, loaded: how often, and what."""
-    jobs = {tick.name: (tick.every_seconds, resolve(tick.function)) for tick in TICKS}
-    for sink in SINKS:
-        jobs[f"outbox-dispatch:{sink}"] = (1.0, _dispatch(sink))
+def ticks() -> dict[str, Job]:
+    """The periodic jobs, loaded; one for each sink of events among them."""
+    jobs = {tick.name: Job(tick.every_seconds, _unfenced(tick.function)) for tick in TICKS}
+    for sink_id, path in SINKS.items():
+        deliver = partial(_deliver, sink_id, resolve(path))
+        jobs[dispatch.lease_name(sink_id)] = Job(DISPATCH_SECONDS, deliver)
     return jobs
 
 
 def resync() -> int:
     """Wake every live key of every kind."""
-    from bettercompute.coordination import resync as resyncs
-
     return resyncs.run({kind: resolve(path) for kind, path in RESYNCS.items()})
 
 
 def checks() -> list[Callable[[], Iterable[Finding]]]:
     """The self-checks, loaded."""
-    return [cast(Callable[[], Iterable[Finding]], resolve(path)) for path in CHECKS]
+    return [check for path in CHECKS for check in resolve(path)]
 
 
-def _dispatch(sink: str) -> Callable[[], object]:
-    raise NotImplementedError(sink)
+def _unfenced(path: str) -> Callable[[Fence], object]:
+    function = resolve(path)
+    return lambda fence: function()
+
+
+def _deliver(sink_id: str, sink: Sink, fence: Fence) -> int:
+    return dispatch.drain(sink_id, sink, fence=fence)

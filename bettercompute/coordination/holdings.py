@@ -8,10 +8,10 @@ part of them, by the number of workers whose heart beats, and gives up what is m
 import logging
 import math
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from django.db import Error, connection
 
@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 ROLE = "worker"
 SHARD_PREFIX = "shard:"
-LOOK_SECONDS = 1.0  # how often to look for leases that lapsed
+RENEW_AFTER = timedelta(seconds=leases.RENEW_AFTER_SECONDS)
+BEAT_AFTER = timedelta(seconds=heartbeats.BEAT_SECONDS)
+LOOK_AFTER = timedelta(seconds=1)  # how often to look for leases that lapsed
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def shard_name(shard: int) -> str:
@@ -36,14 +39,15 @@ class Held:
     """One lease of ours, and the lock under which it is used."""
 
     lease: Lease
-    renewed_at: float  # monotonic
+    renewed_at: datetime
     busy: threading.Lock = field(default_factory=threading.Lock)
-    # After an error of the database we do not know which of our claims stand: void them all.
+    # Claims in a new shard are the old holder's; after an error of the database we do not know
+    # which of our own stand. Both are voided before the next look.
     claims_doubtful: bool = True
 
     def stale(self) -> bool:
         """Whether it is time to renew."""
-        return time.monotonic() - self.renewed_at >= leases.RENEW_AFTER_SECONDS
+        return clock.now() - self.renewed_at >= RENEW_AFTER
 
 
 class Holdings:
@@ -53,15 +57,16 @@ class Holdings:
         self.singletons = [f"singleton:{name}" for name in singletons]
         self._held: dict[str, Held] = {}
         self._refreshing = threading.Lock()
-        self._looked_at = -math.inf
-        self._beaten_at = -math.inf
+        self._closed = False
+        self._looked_at = LONG_AGO
+        self._beaten_at = LONG_AGO
 
     # --- what we hold ---------------------------------------------------------------------------
 
     def shards(self) -> list[int]:
         """The shards we hold that no thread of ours is using now."""
         return [
-            int(name.removeprefix(SHARD_PREFIX))
+            _shard(name)
             for name, held in sorted(self._held.items())
             if name.startswith(SHARD_PREFIX) and not held.busy.locked()
         ]
@@ -79,9 +84,6 @@ class Holdings:
             yield None
             return
         try:
-            if held.claims_doubtful and name.startswith(SHARD_PREFIX):
-                workqueue.unclaim([int(name.removeprefix(SHARD_PREFIX))])
-                held.claims_doubtful = False
             yield held
         except Error:
             held.claims_doubtful = True
@@ -96,7 +98,7 @@ class Holdings:
         if leases.renew(held.lease) is None:
             self.lose(held.lease)
             return False
-        held.renewed_at = time.monotonic()
+        held.renewed_at = clock.now()
         return True
 
     def lose(self, lease: Lease) -> None:
@@ -114,12 +116,13 @@ class Holdings:
         An unreachable database changes nothing (C33): what we hold stays held in memory, and the
         fence decides at the next write.
         """
-        if not self._refreshing.acquire(blocking=False):
+        if self._closed or not self._refreshing.acquire(blocking=False):
             return
         try:
             self._beat()
             self._renew()
             self._share()
+            self._void_claims()
         except Error as error:
             log.warning("The database is unreachable (%s); leases are kept in memory.", error)
             self._doubt()
@@ -128,7 +131,10 @@ class Holdings:
             self._refreshing.release()
 
     def give_up_all(self) -> None:
-        """End every term of ours at once: a clean stop (C29)."""
+        """End every term of ours at once, and take none again: a clean stop (C29)."""
+        self._closed = True
+        with self._refreshing:  # a refresh under way takes what it takes; then it is given up
+            pass
         for held in list(self._held.values()):
             with held.busy:  # after the transaction under way
                 leases.give_up(held.lease)
@@ -136,9 +142,9 @@ class Holdings:
         heartbeats.stop()
 
     def _beat(self) -> None:
-        if time.monotonic() - self._beaten_at >= heartbeats.BEAT_SECONDS:
+        if clock.now() - self._beaten_at >= BEAT_AFTER:
             heartbeats.beat(ROLE)
-            self._beaten_at = time.monotonic()
+            self._beaten_at = clock.now()
 
     def _renew(self) -> None:
         """Renew all that is due and idle in one statement; users of the others renew themselves."""
@@ -149,7 +155,7 @@ class Holdings:
             kept = set(leases.take_many(held.lease.name for held in due))
             for held in due:
                 if held.lease in kept:
-                    held.renewed_at = time.monotonic()
+                    held.renewed_at = clock.now()
                 else:
                     self.lose(held.lease)
         finally:
@@ -158,9 +164,9 @@ class Holdings:
         clock.synchronise()  # C7: sampled at every renewal
 
     def _share(self) -> None:
-        if time.monotonic() - self._looked_at < LOOK_SECONDS:
+        if clock.now() - self._looked_at < LOOK_AFTER:
             return
-        self._looked_at = time.monotonic()
+        self._looked_at = clock.now()
         fair = math.ceil(workqueue.SHARDS / max(1, len(heartbeats.alive(ROLE))))
         names = [shard_name(shard) for shard in range(workqueue.SHARDS)]
         ours = [name for name in names if name in self._held]
@@ -180,9 +186,27 @@ class Holdings:
             held = self._held.get(lease.name)
             if held is not None and held.lease == lease:
                 # It had lapsed while we could not renew it, and nobody came.
-                held.renewed_at = time.monotonic()
+                held.renewed_at = clock.now()
                 continue
-            self._held[lease.name] = Held(lease, time.monotonic())
+            self._held[lease.name] = Held(lease, clock.now())
+
+    def _void_claims(self) -> None:
+        doubtful = [
+            held
+            for name, held in list(self._held.items())
+            if held.claims_doubtful
+            and name.startswith(SHARD_PREFIX)
+            and held.busy.acquire(blocking=False)
+        ]
+        if not doubtful:
+            return
+        try:
+            workqueue.unclaim(_shard(held.lease.name) for held in doubtful)
+            for held in doubtful:
+                held.claims_doubtful = False
+        finally:
+            for held in doubtful:
+                held.busy.release()
 
     def _give_up_idle(self, name: str) -> None:
         held = self._held.get(name)
@@ -196,3 +220,7 @@ class Holdings:
     def _doubt(self) -> None:
         for held in list(self._held.values()):
             held.claims_doubtful = True
+
+
+def _shard(name: str) -> int:
+    return int(name.removeprefix(SHARD_PREFIX))

@@ -30,6 +30,7 @@ from bettercompute.failpoints import Failpoint
 
 log = logging.getLogger(__name__)
 
+DRAIN_MAX = 1_000  # rows of one call: a row that is always due again must not keep it for ever
 BATCH_MAX = 8  # rows of a shard claimed at once: few, so that other shards get their turn
 
 
@@ -62,13 +63,12 @@ class Runner:
         """Run the most overdue row that is ours to run; False if nothing is due."""
         return self.drain(limit=1) > 0
 
-    def drain(self, limit: int | None = None) -> int:
+    def drain(self, limit: int = DRAIN_MAX) -> int:
         """Run due rows until none is left or ``limit`` is reached; answers how many were run."""
-        self.holdings.refresh()
         done = 0
-        while limit is None or done < limit:
-            batch = BATCH_MAX if limit is None else min(BATCH_MAX, limit - done)
-            ran = self._run_some(batch)
+        while done < limit:
+            self.holdings.refresh()
+            ran = self._run_some(min(BATCH_MAX, limit - done))
             if not ran:
                 break
             done += ran

@@ -4,13 +4,13 @@ from bettercompute.celery import app
 from bettercompute.coordination import worker
 
 
-@app.task
+@app.task  # type: ignore[untyped-decorator]  # Celery has no types
 def look() -> int:
     """Something may be due."""
     return worker.current().look()
 
 
-@app.task
+@app.task  # type: ignore[untyped-decorator]  # likewise
 def tick() -> int:
     """A second has passed."""
     return worker.current().tick()

@@ -9,14 +9,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown
 from django.conf import settings
 from django.db import Error, connection, connections
 
-from bettercompute.coordination.fencing import LeaseLost
+from bettercompute import clock
+from bettercompute.coordination import fencing
+from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.coordination.holdings import Holdings
 from bettercompute.coordination.runner import Reconcile, Runner
 
@@ -25,17 +29,23 @@ log = logging.getLogger(__name__)
 PULSE_SECONDS = 1.0
 QUIET_SECONDS = 3.0  # no tick for so long: the broker or beat is gone, we go on without
 
-Jobs = Mapping[str, tuple[float, Callable[[], object]]]
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one process at a time does, every so often, under a lease of its name."""
+
+    every_seconds: float
+    function: Callable[[Fence], object]
 
 
 class Worker:
     """One process at work; ``work --once`` and Celery share it."""
 
-    def __init__(self, reconcilers: Mapping[str, Reconcile], jobs: Jobs) -> None:
+    def __init__(self, reconcilers: Mapping[str, Reconcile], jobs: Mapping[str, Job]) -> None:
         self.jobs = jobs
         self.holdings = Holdings(singletons=jobs)
         self.runner = Runner(reconcilers, holdings=self.holdings)
-        self._done_at: dict[str, float] = {}
+        self._done_at: dict[str, datetime] = {}
         self._ticked_at = time.monotonic()
         self._stopping = threading.Event()
         self._pulse: threading.Thread | None = None
@@ -53,19 +63,20 @@ class Worker:
         """Run what is due and the periodic jobs whose time has come."""
         self._ticked_at = time.monotonic()
         ran = self.look()
-        for name, (every_seconds, function) in self.jobs.items():
-            ran += self._do(name, every_seconds, function)
+        for name, job in self.jobs.items():
+            ran += self._do(name, job)
         return ran
 
-    def _do(self, name: str, every_seconds: float, function: Callable[[], object]) -> int:
-        if time.monotonic() - self._done_at.get(name, -every_seconds) < every_seconds:
+    def _do(self, name: str, job: Job) -> int:
+        done_at = self._done_at.get(name)
+        if done_at and clock.now() - done_at < timedelta(seconds=job.every_seconds):
             return 0
         with self.holdings.using(f"singleton:{name}") as held:
             if held is None or not self.holdings.renew_if_stale(held):
                 return 0
-            self._done_at[name] = time.monotonic()
+            self._done_at[name] = clock.now()
             try:
-                function()
+                job.function(partial(fencing.fenced, held.lease))
             except LeaseLost:
                 self.holdings.lose(held.lease)
             except Exception:
@@ -107,11 +118,11 @@ def current() -> Worker:
     return Worker(wiring.reconcilers(), wiring.ticks())
 
 
-@worker_ready.connect
+@worker_ready.connect  # type: ignore[untyped-decorator]  # Celery has no types
 def _start(**_: Any) -> None:
     current().start()
 
 
-@worker_shutdown.connect
+@worker_shutdown.connect  # type: ignore[untyped-decorator]  # likewise
 def _stop(**_: Any) -> None:
     current().stop()

@@ -166,7 +166,6 @@ CELERY_BEAT_SCHEDULE = {
     "tick": {
         "task": "bettercompute.coordination.tasks.tick",
         "schedule": 1.0,
-        "options": {"expires": 10},  # a worker that was stopped does not catch up on old ticks
     },
 }
 

@@ -90,7 +90,7 @@ def _written(tokens: list[Token], position: int, word: str, before: str) -> str 
 
 
 def _for_clause(tokens: list[Token], position: int) -> list[Lock]:
-    """The tables of ``FOR UPDATE``, ``FOR SHARE`` and the like: of its own SELECT, or those of OF."""
+    """The tables of ``FOR UPDATE`` and the like: of its own SELECT, or those named by OF."""
     rest = [token.text for token in tokens[position + 1 : position + 5]]
     if rest[:1] in (["update"], ["share"]):
         mode, size = ("write" if rest[0] == "update" else "share"), 1
@@ -146,7 +146,7 @@ def _names(tokens: list[Token], position: int) -> list[str]:
     return names
 
 
-# --- watching ---------------------------------------------------------------------------------------
+# --- watching -----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 from django.db import connection, connections, transaction
@@ -123,10 +123,8 @@ class Session:
 
     def _leave(self, error: Exception | None = None) -> None:
         leaving, self._open = self._open, ExitStack()
-        try:
+        with suppress(Rollback):
             leaving.__exit__(type(error) if error else None, error, None)
-        except Rollback:
-            pass
 
     def _work(self) -> None:
         while (item := self._steps.get()) is not None:

@@ -1,5 +1,7 @@
 """The guard of the lock order catches a violation, and only that."""
 
+from contextlib import suppress
+
 import pytest
 from django.db import connection, transaction
 
@@ -56,12 +58,9 @@ def test_two_transactions_are_judged_apart():
 
 def test_rolling_back_to_a_savepoint_gives_its_locks_back():
     with lock_order.watching() as guard, transaction.atomic():
-        try:
-            with transaction.atomic():
-                execute(NODES)
-                raise sessions.Rollback
-        except sessions.Rollback:
-            pass
+        with suppress(sessions.Rollback), transaction.atomic():
+            execute(NODES)
+            raise sessions.Rollback
         execute(QUOTA)
     assert guard.violations == []
 

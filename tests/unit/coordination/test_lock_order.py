@@ -27,27 +27,35 @@ pytestmark = pytest.mark.rule("C19")
         ("SELECT 'UPDATE nodes' FROM devices -- FOR UPDATE", []),
         ("SELECT * FROM accounts FOR UPDATE", []),
         (
-            "SELECT n.id FROM nodes n JOIN pools AS p ON p.id = n.pool_id ORDER BY n.id"
-            " FOR SHARE OF n",
+            (
+                "SELECT n.id FROM nodes n JOIN pools AS p ON p.id = n.pool_id ORDER BY n.id"
+                " FOR SHARE OF n"
+            ),
             [("nodes", "share")],
         ),
         (
-            "SELECT n.id FROM pools p, nodes n WHERE p.id = n.pool_id FOR SHARE OF p, n SKIP LOCKED",
+            "SELECT n.id FROM pools p, nodes n WHERE p.id = n.pool_id FOR SHARE OF p, n NOWAIT",
             [("pools", "share"), ("nodes", "share")],
         ),
         (
-            "WITH due AS (SELECT id FROM work_queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
-            " UPDATE work_queue SET a = 1 FROM due",
+            (
+                "WITH due AS (SELECT id FROM work_queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+                " UPDATE work_queue SET a = 1 FROM due"
+            ),
             [("work_queue", "write"), ("work_queue", "write")],
         ),
         (
-            "WITH freed AS (DELETE FROM device_bookings RETURNING id),"
-            " gone AS (UPDATE nodes SET a = 1 RETURNING id) INSERT INTO outbox SELECT 1 FROM gone",
+            (
+                "WITH freed AS (DELETE FROM device_bookings RETURNING id),"
+                " gone AS (UPDATE nodes SET a = 1 RETURNING 1) INSERT INTO outbox SELECT 1"
+            ),
             [("device_bookings", "write"), ("nodes", "write"), ("outbox", "write")],
         ),
         (
-            "INSERT INTO device_bookings SELECT d.id FROM devices d"
-            " WHERE d.id IN (SELECT 1 FROM nodes) ORDER BY d.id FOR SHARE",
+            (
+                "INSERT INTO device_bookings SELECT d.id FROM devices d"
+                " WHERE d.id IN (SELECT 1 FROM nodes) ORDER BY d.id FOR SHARE"
+            ),
             [("devices", "share"), ("device_bookings", "write")],
         ),
         ("SELECT substring(name FROM 1 FOR 3) FROM nodes", []),

@@ -1,0 +1,23 @@
+-- Reading events so that none is ever behind a cursor (C21).
+
+-- name: read
+-- Commit order is not sequence order: a row that commits late has a lower sequence than rows already
+-- read. So only rows of transactions older than every one still running are taken, in the order of
+-- their transactions. What comes later sorts later.
+SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data, o.time
+  FROM outbox AS o
+ WHERE o.txid < pg_snapshot_xmin(pg_current_snapshot())
+   AND (o.txid, o.seq) > (%(txid)s::text::xid8, %(seq)s::bigint)
+   AND (%(types)s::text[] IS NULL OR o.type = ANY (%(types)s::text[]))
+   AND (%(tenant_id)s::text IS NULL OR o.tenant_id = %(tenant_id)s::text)
+ ORDER BY o.txid, o.seq
+ LIMIT %(limit)s::int;
+
+-- name: end
+-- The last position that a reader may have reached now.
+SELECT coalesce(max(o.txid), '0'::xid8)::text::bigint, coalesce(max(o.seq), 0)
+  FROM (SELECT txid, seq
+          FROM outbox
+         WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+         ORDER BY txid DESC, seq DESC
+         LIMIT 1) AS o;
