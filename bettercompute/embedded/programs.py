@@ -18,7 +18,7 @@ ROOT = Path(bettercompute.__path__[0]).parent
 
 WEB_WORKERS = 2
 WORKER_THREADS = 4
-# Open streams end when a server stops; a request that is under way gets this long.
+# What a request that is under way gets when its server stops: less than the farewell below.
 GRACEFUL_SECONDS = 5
 TERMINATE = Farewell((signal.SIGTERM,), seconds=7)
 
@@ -77,8 +77,8 @@ class Programs:
         return self._program("nodes", arguments)
 
     def _server(self, name: str, application: str, workers: int, *, socket: int) -> PythonProgram:
-        arguments = ["gunicorn", "--worker-class=asgi", "--asgi-loop=uvloop", "--no-control-socket"]
-        arguments += [f"--workers={workers}", f"--bind=fd://{socket}", "--preload"]
+        arguments = ["gunicorn", "--config=python:bettercompute.gunicorn_conf"]
+        arguments += [f"--workers={workers}", f"--bind=fd://{socket}"]
         arguments += [f"--graceful-timeout={GRACEFUL_SECONDS}", application]
         return self._program(name, arguments, pass_fds=[socket])
 

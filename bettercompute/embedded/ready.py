@@ -1,6 +1,5 @@
 """When the deployment is ready: a reservation made then is bound at once."""
 
-import urllib.error
 import urllib.request
 from http import HTTPStatus
 from typing import Any, LiteralString
@@ -36,7 +35,7 @@ class Readiness:
         """Whether the servers answer and the simulated nodes can be given work."""
         return (
             self._nodes_connected()
-            and _answers(f"{self._ports.gateway_url}/")
+            and _answers(f"{self._ports.gateway_url}/readyz")
             and _answers(f"{self._ports.url}/readyz")
         )
 
@@ -53,11 +52,8 @@ def _one(database_url: str, statement: LiteralString, **parameters: object) -> A
 
 
 def _answers(url: str) -> bool:
-    """Whether a server behind the address answers, with anything but a failure of its own."""
     try:
         with _DIRECT.open(url, timeout=2) as response:
-            return bool(response.status < HTTPStatus.INTERNAL_SERVER_ERROR)
-    except urllib.error.HTTPError as error:
-        return error.code < HTTPStatus.INTERNAL_SERVER_ERROR
-    except OSError:
+            return bool(response.status == HTTPStatus.OK)
+    except OSError:  # refused, reset, or an error's status
         return False
