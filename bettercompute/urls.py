@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from bettercompute.iam import api as iam
-from bettercompute.web import openapi
+from bettercompute.web import health, openapi
 
 handler400 = "bettercompute.web.pages.bad_request"
 handler403 = "bettercompute.web.pages.forbidden"
@@ -25,5 +25,7 @@ api_v1 = [
 urlpatterns = [
     path("api/v1/", include(api_v1)),
     path("docs/errors", openapi.error_page, name="errors"),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
     path("admin/", admin.site.urls),
 ]

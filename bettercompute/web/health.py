@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse
 
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -35,6 +36,17 @@ class Readiness:
         return json.dumps(document, separators=(",", ":")).encode()
 
 
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process lives; behind ``asgi.py`` this is answered before Django."""
+    return _json(200, ALIVE)
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """The database is there and migrated."""
+    found = readiness()
+    return _json(found.status, found.body)
+
+
 def readiness() -> Readiness:
     """Ask the database. That it is migrated is asked until it is, then remembered."""
     try:
@@ -48,6 +60,12 @@ def readiness() -> Readiness:
         connection.close()
         return Readiness(ready=False, reason="the database cannot be reached")
     return Readiness(ready=True)
+
+
+def _json(status: int, body: bytes) -> HttpResponse:
+    answered = HttpResponse(body, status=status, content_type="application/json")
+    answered["Cache-Control"] = "no-store"
+    return answered
 
 
 def _pending_migrations() -> bool:

@@ -1,0 +1,26 @@
+"""How gunicorn runs web and gateway: ``gunicorn -c python:bettercompute.gunicorn_conf …``.
+
+Addresses and the number of workers are the command line's.
+"""
+
+from typing import Any
+
+from bettercompute.web import lifetime
+
+worker_class = "asgi"
+asgi_loop = "uvloop"
+asgi_lifespan = "on"
+control_socket_disable = True
+preload_app = True
+# Open requests have this long to end; what waits or streams ends at once (web.lifetime).
+graceful_timeout = 10
+keepalive = 75
+# A request line may have a long filter, but no novel.
+limit_request_line = 8_190
+# X_Request_Id must not pass for X-Request-Id.
+header_map = "drop"
+
+
+def post_worker_init(worker: Any) -> None:
+    """The worker knows first that it must stop."""
+    lifetime.watch(worker)

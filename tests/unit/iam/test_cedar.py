@@ -1,0 +1,102 @@
+"""The policy engine: what a text must be, and what is asked of it."""
+
+from pathlib import Path
+
+import pytest
+
+from bettercompute.iam import cedar
+
+EXAMPLES = sorted(Path(cedar.__file__).parent.glob("policies/examples/*.cedar"))
+
+
+@pytest.mark.rule("R38")
+def test_the_actions_are_the_contracts() -> None:
+    reservations = {f"compute:reservations:{verb}" for verb in ("create", "read", "extend", "release")}
+    assert reservations <= cedar.actions()
+    assert {action.split(":")[1] for action in cedar.actions()} == {
+        "reservations",
+        "pools",
+        "nodes",
+        "webhooks",
+    }
+
+
+def test_the_shipped_policies_fit_the_schema() -> None:
+    documents = cedar.check(cedar.default_text())
+    assert all(document["effect"] == "permit" for document in documents)
+    assert all(document["annotations"]["id"] for document in documents)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_policy_fits_the_schema(path: Path) -> None:
+    assert cedar.check(path.read_text())
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("", 1, "no policy"),
+        ("// only words", 1, "no policy"),
+        ("permit(principal, action", 1, "not a Cedar policy"),
+        ("permit(principal, action, resource);\n\nforbid(all);", 3, "not a Cedar policy"),
+        (
+            '// a comment; with a semicolon\n@message("; not an end")\n'
+            "forbid(principal, action, resource) when { context.gpu > 1 };",
+            2,
+            "attribute `gpu`",
+        ),
+        ('forbid(principal, action, resource) when { context.gpus > "8" };', 1, "expected Long"),
+        ('permit(principal, action == Action::"compute:beds:create", resource);', 1, "unrecognized"),
+        ("permit(principal == ?principal, action, resource);", 1, "templates"),
+        ("forbid(principal, action, resource);" * 65, 1, "at most 64"),
+        ("/" * 40_000, 1, "at most 32768"),
+    ],
+)
+def test_a_text_that_is_no_policy_is_refused_with_its_line(text: str, line: int, says: str) -> None:
+    with pytest.raises(cedar.InvalidPolicy, match=says) as refused:
+        cedar.check(text)
+    assert refused.value.line == line
+
+
+def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
+    text = '@id("a") forbid(principal, action, resource);\n' * 2 + "forbid(principal, action, resource);"
+    compiled = cedar.compile_set([("team", text), ("other", text)])
+    assert set(compiled.documents) == {
+        "team/a",
+        "team/a-2",
+        "team/3",
+        "other/a",
+        "other/a-2",
+        "other/6",
+    }
+
+
+def test_more_than_ten_policies_keep_their_order() -> None:
+    text = "".join(
+        f'@id("p{number}") forbid(principal, action, resource);' for number in range(12)
+    )
+    assert [name for name in cedar.compile_set([("t", text)]).documents] == [
+        f"t/p{number}" for number in range(12)
+    ]
+
+
+def test_a_policy_that_cannot_be_evaluated_is_no_verdict() -> None:
+    """Cedar would leave a failing forbid out, and so allow: failing closed means no answer."""
+    overflow = (
+        "permit(principal, action, resource);"
+        "forbid(principal, action, resource)"
+        " when { context.gpus * 9223372036854775807 > 1 };"
+    )
+    cedar.check(overflow)
+    with pytest.raises(cedar.EvaluationFailed, match="overflow"):
+        cedar.evaluate(
+            cedar.compile_set([("t", overflow)]),
+            principal=cedar.Entity("Account", "usr_a", {"role": "admin", "tenant": "t", "operator": True}),
+            action="compute:pools:read",
+            resource=cedar.Entity("Pool", "pool_a", {"tenant": "t"}),
+            context={"gpus": 9},
+        )
