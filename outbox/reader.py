@@ -5,6 +5,7 @@ authorization feed (C23). Nothing ever appears behind one. The price: a transact
 anywhere in the cluster that has written stalls every reader (C24); the self-check names it.
 """
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,5 +67,8 @@ def end() -> Position:
 
 def event(row: sql.Row) -> EventRow:
     """An event from the columns that every statement here selects."""
-    txid, seq, *rest = row
-    return EventRow(Position(txid, seq), *rest)
+    txid, seq, event_id, type_, tenant_id, subject, data, time = row
+    # Django switches psycopg's JSON loading off: the column comes as text.
+    return EventRow(
+        Position(txid, seq), event_id, type_, tenant_id, subject, json.loads(data), time
+    )

@@ -1,0 +1,82 @@
+"""Hints never cost the request anything, whatever the broker does."""
+
+import threading
+import time
+
+import pytest
+from kombu.exceptions import OperationalError
+
+from bettercompute.coordination import hints, tasks
+
+DEAD = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def sender():
+    return hints.Sender()
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Counts messages, and says when one was sent."""
+    sent = threading.Semaphore(0)
+    monkeypatch.setattr(tasks.look, "apply_async", lambda **_: sent.release())
+    return sent
+
+
+@pytest.mark.rule("C28")
+def test_a_hint_is_sent_within_a_moment(sender, published):
+    sender.wanted.set()
+    assert published.acquire(timeout=1)
+
+
+def test_many_commits_in_a_moment_share_a_hint(sender, published):
+    for _ in range(500):
+        sender.wanted.set()
+    assert published.acquire(timeout=1)
+    count = 1
+    while published.acquire(timeout=0.1):
+        count += 1
+    assert count <= 3
+
+
+@pytest.mark.rule("C1")
+def test_a_broker_that_hangs_does_not_slow_the_sender_of_hints(monkeypatch):
+    hanging = threading.Event()
+    monkeypatch.setattr(tasks.look, "apply_async", lambda **_: hanging.wait(10))
+    monkeypatch.setattr(hints, "_senders", {})
+    started = time.monotonic()
+    for _ in range(1_000):
+        hints.send()
+    assert time.monotonic() - started < 0.5
+    hanging.set()
+
+
+@pytest.mark.rule("C1")
+def test_a_dead_broker_is_said_once_and_tried_again(sender, monkeypatch, caplog):
+    monkeypatch.setattr(hints, "RETRY_SECONDS", 0.01)
+    tried = threading.Semaphore(0)
+
+    def refuse(**_):
+        tried.release()
+        raise OperationalError("Connection refused")
+
+    monkeypatch.setattr(tasks.look, "apply_async", refuse)
+    for _ in range(3):
+        sender.wanted.set()
+        assert tried.acquire(timeout=1)
+    assert len([r for r in caplog.records if "unreachable" in r.message]) == 1
+
+
+@pytest.mark.rule("C1")
+def test_publishing_to_a_really_dead_broker_fails_quickly_and_quietly(sender, monkeypatch, caplog):
+    monkeypatch.setattr(tasks.app.conf, "broker_url", DEAD)
+    monkeypatch.setattr(tasks.app.conf, "broker_write_url", DEAD)
+    failed = threading.Event()
+    monkeypatch.setattr(hints.log, "warning", lambda *_: failed.set())
+    tasks.app.pool.force_close_all()
+    try:
+        sender.wanted.set()
+        assert failed.wait(timeout=5)
+    finally:
+        tasks.app.pool.force_close_all()
