@@ -11,7 +11,9 @@ EXAMPLES = sorted(Path(cedar.__file__).parent.glob("policies/examples/*.cedar"))
 
 @pytest.mark.rule("R38")
 def test_the_actions_are_the_contracts() -> None:
-    reservations = {f"compute:reservations:{verb}" for verb in ("create", "read", "extend", "release")}
+    reservations = {
+        f"compute:reservations:{verb}" for verb in ("create", "read", "extend", "release")
+    }
     assert reservations <= cedar.actions()
     assert {action.split(":")[1] for action in cedar.actions()} == {
         "reservations",
@@ -23,7 +25,8 @@ def test_the_actions_are_the_contracts() -> None:
 
 def test_the_shipped_policies_fit_the_schema() -> None:
     documents = cedar.check(cedar.default_text())
-    assert all(document["effect"] == "permit" for document in documents)
+    forbids = [document for document in documents if document["effect"] == "forbid"]
+    assert [document["annotations"]["id"] for document in forbids] == ["tenants-stay-apart"]
     assert all(document["annotations"]["id"] for document in documents)
 
 
@@ -50,7 +53,11 @@ def test_there_are_examples() -> None:
             "attribute `gpu`",
         ),
         ('forbid(principal, action, resource) when { context.gpus > "8" };', 1, "expected Long"),
-        ('permit(principal, action == Action::"compute:beds:create", resource);', 1, "unrecognized"),
+        (
+            'permit(principal, action == Action::"compute:beds:create", resource);',
+            1,
+            "unrecognized",
+        ),
         ("permit(principal == ?principal, action, resource);", 1, "templates"),
         ("forbid(principal, action, resource);" * 65, 1, "at most 64"),
         ("/" * 40_000, 1, "at most 32768"),
@@ -63,7 +70,10 @@ def test_a_text_that_is_no_policy_is_refused_with_its_line(text: str, line: int,
 
 
 def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
-    text = '@id("a") forbid(principal, action, resource);\n' * 2 + "forbid(principal, action, resource);"
+    text = (
+        '@id("a") forbid(principal, action, resource);\n' * 2
+        + "forbid(principal, action, resource);"
+    )
     compiled = cedar.compile_set([("team", text), ("other", text)])
     assert set(compiled.documents) == {
         "team/a",
@@ -76,9 +86,7 @@ def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
 
 
 def test_more_than_ten_policies_keep_their_order() -> None:
-    text = "".join(
-        f'@id("p{number}") forbid(principal, action, resource);' for number in range(12)
-    )
+    text = "".join(f'@id("p{number}") forbid(principal, action, resource);' for number in range(12))
     assert [name for name in cedar.compile_set([("t", text)]).documents] == [
         f"t/p{number}" for number in range(12)
     ]
@@ -95,7 +103,9 @@ def test_a_policy_that_cannot_be_evaluated_is_no_verdict() -> None:
     with pytest.raises(cedar.EvaluationFailed, match="overflow"):
         cedar.evaluate(
             cedar.compile_set([("t", overflow)]),
-            principal=cedar.Entity("Account", "usr_a", {"role": "admin", "tenant": "t", "operator": True}),
+            principal=cedar.Entity(
+                "Account", "usr_a", {"role": "admin", "tenant": "t", "operator": True}
+            ),
             action="compute:pools:read",
             resource=cedar.Entity("Pool", "pool_a", {"tenant": "t"}),
             context={"gpus": 9},

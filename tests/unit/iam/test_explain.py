@@ -101,7 +101,9 @@ leaves = st.one_of(
 conditions = st.recursive(
     leaves,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["&&", "||"]), inner).map(lambda p: f"({p[0]}) {p[1]} ({p[2]})"),
+        st.tuples(inner, st.sampled_from(["&&", "||"]), inner).map(
+            lambda p: f"({p[0]}) {p[1]} ({p[2]})"
+        ),
         inner.map(lambda part: f"!({part})"),
     ),
     max_leaves=6,

@@ -23,7 +23,11 @@ def example(name: str) -> tuple[str, str]:
 
 
 def judge(
-    caller: Caller, action: str, attributes: Attributes | None = None, *, policies: list[tuple[str, str]] | None = None
+    caller: Caller,
+    action: str,
+    attributes: Attributes | None = None,
+    *,
+    policies: list[tuple[str, str]] | None = None,
 ) -> Decision:
     compiled = cedar.compile_set([DEFAULT, *(policies or [])])
     return decisions.judge(
