@@ -17,10 +17,11 @@ from bettercompute.embedded.services import Addresses
 ROOT = Path(bettercompute.__path__[0]).parent
 
 WEB_WORKERS = 2
-WORKER_THREADS = 4
 # What a request that is under way gets when its server stops: less than the farewell below.
 GRACEFUL_SECONDS = 5
 TERMINATE = Farewell((signal.SIGTERM,), seconds=7)
+
+_CELERY = ("celery", "--app=bettercompute.celery:app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,10 @@ class Programs:
         return self._server("gateway", "nodes.gateway.app:application", 1, socket=socket)
 
     def worker(self) -> PythonProgram:
-        celery = ["celery", "--app", "bettercompute.celery:app", "worker", "--pool=threads"]
-        celery += [f"--concurrency={WORKER_THREADS}", "--without-gossip", "--without-mingle"]
-        return self._program("worker", [*celery, "--loglevel=INFO"])
+        return self._program("worker", [*_CELERY, "worker", "--without-gossip", "--without-mingle"])
 
     def beat(self) -> PythonProgram:
-        celery = ["celery", "--app", "bettercompute.celery:app", "beat", "--pidfile="]
-        return self._program("beat", [*celery, f"--schedule={self.home / 'beat-schedule'}"])
+        return self._program("beat", [*_CELERY, "beat"])
 
     def simulated_nodes(self, *, count: int, gateway: str) -> PythonProgram:
         arguments = ["django", "simulate_nodes", f"--count={count}", f"--gateway={gateway}"]
