@@ -1,0 +1,65 @@
+"""Signing in and out with a username and a password."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib import auth
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from bettercompute.pages import rendering
+
+WRONG = "That username and password do not belong together. Check both, also capitals."
+TEXT_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The sign-in form."""
+
+    action: str
+    username: str = ""
+    error: str = ""
+
+
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """The form, and its answer: on to where the person was going."""
+    onward = _onward(request)
+    action = f"{resolve_url('login')}?{urlencode({'next': onward})}"
+    if request.method != "POST":
+        if request.user.is_authenticated:
+            return redirect(onward)
+        return rendering.render(request, "console/login.html", Page(action))
+    username = _text(request, "username")
+    account = auth.authenticate(request, username=username, password=_text(request, "password"))
+    if account is None:
+        page = Page(action, username, WRONG)
+        return rendering.render(request, "console/login.html", page, status=400)
+    auth.login(request, account)
+    return redirect(onward)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """Forget the session."""
+    auth.logout(request)
+    return redirect("login")
+
+
+def _text(request: HttpRequest, name: str) -> str:
+    """What was typed; no account's name holds a NUL, and no column could."""
+    return request.POST.get(name, "")[:TEXT_MAX].replace("\0", "")
+
+
+def _onward(request: HttpRequest) -> str:
+    """Where to go afterwards: only ever a page of ours."""
+    wanted = request.GET.get("next", "")
+    ours = url_has_allowed_host_and_scheme(
+        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return wanted if ours else resolve_url(settings.LOGIN_REDIRECT_URL)

@@ -1,0 +1,32 @@
+"""The console's addresses."""
+
+from django.urls import path
+
+from bettercompute.console import home, pool, preferences, signin
+from pools import console as pools
+from reservations import console as reservations
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("login", signin.sign_in, name="login"),
+    path("logout", signin.sign_out, name="logout"),
+    path("timezone", preferences.timezone, name="timezone"),
+    path("tenant", preferences.tenant, name="tenant"),
+    path("pools", pools.listing, name="pools"),
+    path("pools/<str:pool_id>", pool.pool, name="pool"),
+    path("reserve", reservations.reserve, name="reserve"),
+    path("reserve/preview", reservations.preview, name="reserve-preview"),
+    path("reservations", reservations.index, name="reservations"),
+    path("reservations/<str:reservation_id>", reservations.detail, name="reservation"),
+    path(
+        "reservations/<str:reservation_id>/status", reservations.status, name="reservation-status"
+    ),
+    path(
+        "reservations/<str:reservation_id>/release",
+        reservations.release,
+        name="reservation-release",
+    ),
+    path(
+        "reservations/<str:reservation_id>/cancel", reservations.cancel, name="reservation-cancel"
+    ),
+]

@@ -1,0 +1,39 @@
+"""States in words and colour: the words carry the meaning, the colour helps the eye."""
+
+from dataclasses import dataclass
+
+from bettercompute.states import ReservationState as S
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A state as people see it; ``tone`` names one of the colours of static/css/components.css."""
+
+    label: str
+    tone: str
+    meaning: str
+
+
+RESERVATION: dict[S, Chip] = {
+    S.DRAFT: Chip("Draft", "grey", "Not decided yet."),
+    S.AWAITING_CONFIRMATION: Chip(
+        "Awaiting confirmation", "amber", "A person has to approve what an agent asked for."
+    ),
+    S.PENDING: Chip("Pending", "amber", "Accepted; waiting for devices to become free."),
+    S.PLACED: Chip("Placed", "blue", "Devices are booked for you. They are yours at the start."),
+    S.BINDING: Chip("Binding", "violet", "The nodes are handing you the devices."),
+    S.ACTIVE: Chip("Active", "green", "The devices are yours to use now."),
+    S.DENIED: Chip("Denied", "red", "A policy refuses this reservation."),
+    S.RELEASED: Chip("Released", "grey", "It is over and the devices were given back."),
+    S.FAILED: Chip("Failed", "red", "The devices could not be handed over."),
+    S.CANCELLED: Chip("Cancelled", "grey", "Called off before it began."),
+    S.EXPIRED: Chip("Expired", "grey", "It waited longer than the pool allows."),
+}
+
+LIVE = (S.AWAITING_CONFIRMATION, S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
+OVER = (S.DENIED, S.RELEASED, S.FAILED, S.CANCELLED, S.EXPIRED)
+
+
+def reservation(state: str) -> Chip:
+    """The chip of a reservation's state."""
+    return RESERVATION[S(state)]

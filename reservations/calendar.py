@@ -1,0 +1,56 @@
+"""Whose time it is: a pool's bookings as one tenant may see them, and what ids are called."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.urls import reverse
+
+from bettercompute import sql
+from bettercompute.iam.callers import Caller
+from bettercompute.pages import parts, timeline
+from bettercompute.pages.timeline import Whose
+from bettercompute.wire.reservations import Reservation
+from reservations.presentation import Names
+
+CALENDAR = sql.load(__package__, "calendar")
+
+
+def bookings(
+    caller: Caller, pool_id: str, *, start: datetime, end: datetime
+) -> list[timeline.Booking]:
+    """Bookings that touch the window; another tenant's tell when, and nothing else."""
+    rows = CALENDAR.all("bookings", pool_id=pool_id, start=start, end=end)
+    return [_booking(caller, row) for row in rows]
+
+
+def _booking(caller: Caller, row: sql.Row) -> timeline.Booking:
+    device_id, allocation_id, start, end, reservation_id, tenant_id, owner_id, owner, count = row
+    if reservation_id is None:
+        return timeline.Booking(device_id, allocation_id, start, end, Whose.CHANGE)
+    if tenant_id != caller.tenant_id:
+        return timeline.Booking(device_id, allocation_id, start, end, Whose.FOREIGN)
+    return timeline.Booking(
+        device_id=device_id,
+        allocation_id=allocation_id,
+        start=start,
+        end=end,
+        whose=Whose.MINE if owner_id == caller.account_id else Whose.TENANT,
+        label=f"{owner} · {parts.count(count, 'device')}",
+        href=reverse("reservation", args=[reservation_id]),
+    )
+
+
+def names(shown: Sequence[Reservation]) -> Names:
+    """What everything is called that these reservations mention: one query."""
+    allocations = [allocation for reservation in shown for allocation in reservation.allocations]
+    rows = CALENDAR.all(
+        "names",
+        pool_ids=sorted({reservation.pool_id for reservation in shown}),
+        node_ids=sorted({allocation.node_id for allocation in allocations}),
+        owner_ids=sorted({reservation.owner_identity_id for reservation in shown}),
+        device_ids=sorted({device for a in allocations for device in a.device_ids}),
+    )
+    found: dict[str, dict[str, str]] = {"pool": {}, "node": {}, "owner": {}, "model": {}}
+    for kind, key, name in rows:
+        found[kind][key] = name
+    return Names(found["pool"], found["node"], found["owner"], found["model"])

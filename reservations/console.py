@@ -1,0 +1,292 @@
+"""Pages of reservations: the form with its preview, one reservation and its verbs, the list."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from bettercompute import errors
+from bettercompute.pages import parts, rendering, timeline, visitors
+from bettercompute.pages.visitors import Visitor
+from bettercompute.wire.capacity import Preview
+from bettercompute.wire.reservations import Reservation
+from pools import preview as previews
+from pools import quota, supply
+from pools.supply import Supply
+from reservations import (
+    admission,
+    calendar,
+    ending,
+    form,
+    listing,
+    partings,
+    presentation,
+    queries,
+    verdicts,
+)
+from reservations.form import Entry, Parsed
+from reservations.presentation import Life
+from reservations.verdicts import Verdict
+
+_KEY_BYTES = 18
+
+
+@dataclass(frozen=True, slots=True)
+class ReservePage:
+    """The form, what came of it, and its preview."""
+
+    form: form.View
+    preview: Verdict
+    banner: parts.Notice | None = None
+
+
+# --- reserving ------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def reserve(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """The form; a post reserves, and once only however often the same form is sent."""
+    supplies = supply.bookable(visitor.caller)
+    if request.method != "POST":
+        entry = replace(form.read(request.GET.dict(), supplies=supplies), key=_fresh_key())
+        return _form(request, visitor, entry, supplies)
+    entry = form.read(request.POST.dict(), supplies=supplies)
+    parsed = _parse(visitor, entry)
+    if parsed.request is None:
+        return _form(request, visitor, entry, supplies, status=400)
+    try:
+        admitted = admission.admit(visitor.caller, parsed.request, idempotency_key=entry.key)
+    except errors.NotFound:
+        raise
+    except errors.ApiError as error:
+        return _refusal(request, visitor, entry, supplies, error)
+    return redirect("reservation", admitted.reservation_id)
+
+
+@require_POST
+@visitors.required
+def preview(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """What the form as it stands would get; without HTMX the whole page with that in it."""
+    supplies = supply.bookable(visitor.caller)
+    entry = form.read(request.POST.dict(), supplies=supplies)
+    return _form(request, visitor, entry, supplies, part="reservations/_preview.html")
+
+
+def _form(
+    request: HttpRequest,
+    visitor: Visitor,
+    entry: Entry,
+    supplies: Sequence[Supply],
+    *,
+    banner: parts.Notice | None = None,
+    wrong: dict[str, str] | None = None,
+    part: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    parsed = _parse(visitor, entry)
+    page = ReservePage(
+        form=form.view(entry, {**parsed.wrong, **(wrong or {})}, supplies=supplies),
+        preview=_judge(visitor, parsed, entry.pool),
+        banner=banner,
+    )
+    return rendering.render(
+        request,
+        "reservations/reserve.html",
+        page,
+        section="reserve",
+        part=part,
+        status=status,
+    )
+
+
+def _parse(visitor: Visitor, entry: Entry) -> Parsed:
+    return form.parse(entry, tenant_id=visitor.caller.tenant_id, now=visitor.now, zone=visitor.zone)
+
+
+def _refusal(
+    request: HttpRequest,
+    visitor: Visitor,
+    entry: Entry,
+    supplies: Sequence[Supply],
+    error: errors.ApiError,
+) -> HttpResponse:
+    """The form again, with what the use case said and where.
+
+    A refused key stays refused and a used one keeps its request (R8), so the form gets a fresh one:
+    what is sent next is a new intent. Only where nothing was decided does the old key go on.
+    """
+    wrong = form.wrong_of(error) if isinstance(error, errors.InvalidInput) else {}
+    if not isinstance(error, errors.Unavailable):
+        entry = replace(entry, key=_fresh_key())
+    earlier = error.details.get("reservationId")
+    banner = parts.Notice(
+        title="Nothing was booked",
+        text=wrong.pop("", error.message if not wrong else "Look at what is marked below."),
+        tone="red",
+        href=reverse("reservation", args=[earlier]) if earlier else "",
+        action="See what this form booked before" if earlier else "",
+    )
+    return _form(request, visitor, entry, supplies, banner=banner, wrong=wrong, status=error.status)
+
+
+def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Verdict:
+    """The preview's verdict, drawn on the pool's timeline."""
+    if parsed.request is None:
+        return verdicts.unasked(parsed)
+    before = quota.usage(visitor.caller.tenant_id)
+    try:
+        found = previews.preview(visitor.caller, parsed.request)
+    except errors.InvalidInput as error:
+        return verdicts.refused(next(iter(form.wrong_of(error).values()), error.message), parsed)
+    except errors.ApiError as error:
+        return verdicts.refused(error.message, parsed)
+    return verdicts.judged(
+        found,
+        parsed,
+        _drawing(visitor, parsed, found, pool_id),
+        quota_before=before,
+        now=visitor.now,
+        zone=visitor.zone,
+    )
+
+
+def _drawing(visitor: Visitor, parsed: Parsed, found: Preview, pool_id: str) -> timeline.Timeline:
+    scale = verdicts.scale(parsed.window, now=visitor.now)
+    bookings = calendar.bookings(visitor.caller, pool_id, start=scale.start, end=scale.end)
+    return timeline.build(
+        supply.devices(pool_id),
+        bookings,
+        scale=scale,
+        now=visitor.now,
+        zone=visitor.zone,
+        proposal=verdicts.proposal(parsed.window, found),
+    )
+
+
+def _fresh_key() -> str:
+    return f"console-{secrets.token_urlsafe(_KEY_BYTES)}"
+
+
+# --- one reservation ------------------------------------------------------------------------------
+
+
+@require_safe
+@visitors.required
+def detail(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """A reservation's page."""
+    page = _page(request, visitor, reservation_id)
+    return rendering.render(request, "reservations/detail.html", page, section="reservations")
+
+
+@require_safe
+@visitors.required
+def status(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """The part of the page that changes; nothing at all while it has not."""
+    page = _page(request, visitor, reservation_id)
+    if request.GET.get("seen") == page.digest:
+        return HttpResponse(status=204)
+    return rendering.render(
+        request,
+        "reservations/detail.html",
+        page,
+        section="reservations",
+        part="reservations/_status.html",
+    )
+
+
+def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presentation.Page:
+    row = queries.access(visitor.caller, reservation_id)
+    shown = queries.answer(row)
+    return presentation.page(
+        shown,
+        Life(row.placed_at, row.bound_at, row.ended_at),
+        calendar.names([shown]),
+        now=visitor.now,
+        zone=visitor.zone,
+        origin=request.build_absolute_uri("/").rstrip("/"),
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def release(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """Ask whether to release it, saying what that means; a post does."""
+    return _part_with(request, visitor, reservation_id, partings.RELEASE)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def cancel(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """Ask whether to cancel it, saying what that means; a post does."""
+    return _part_with(request, visitor, reservation_id, partings.CANCEL)
+
+
+def _part_with(
+    request: HttpRequest, visitor: Visitor, reservation_id: str, verb: partings.Verb
+) -> HttpResponse:
+    refusal = ""
+    if request.method == "POST":
+        use_case = ending.release if verb is partings.RELEASE else ending.cancel
+        try:
+            use_case(visitor.caller, reservation_id=reservation_id)
+        except (errors.InvalidState, errors.AccessDenied) as error:
+            refusal = error.message
+        else:
+            return redirect("reservation", reservation_id)
+    shown = queries.get(visitor.caller, reservation_id)
+    page = partings.page(
+        verb,
+        shown,
+        calendar.names([shown]),
+        now=visitor.now,
+        zone=visitor.zone,
+        refusal=refusal,
+    )
+    return rendering.render(
+        request,
+        "reservations/confirm.html",
+        page,
+        section="reservations",
+        status=409 if refusal else 200,
+    )
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+@require_safe
+@visitors.required
+def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """Reservations of the visitor or of the tenant, newest first."""
+    choice = listing.read(request.GET.dict())
+    found = queries.page(visitor.caller, choice.filters, cursor=choice.cursor or None)
+    page = listing.page(
+        choice,
+        rows(visitor, found.items, with_owner=choice.scope == "all"),
+        tenant_name=visitor.tenant_name,
+        pools=[(one.id, one.access.name) for one in supply.bookable(visitor.caller)],
+        next_cursor=found.next_cursor,
+    )
+    return rendering.render(
+        request,
+        "reservations/list.html",
+        page,
+        section="reservations",
+        part="reservations/_results.html",
+    )
+
+
+def rows(
+    visitor: Visitor, items: Sequence[Reservation], *, with_owner: bool = False
+) -> list[presentation.Row]:
+    """These reservations as rows."""
+    names = calendar.names(items)
+    return [
+        presentation.row(item, names, now=visitor.now, zone=visitor.zone, with_owner=with_owner)
+        for item in items
+    ]

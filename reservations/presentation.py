@@ -1,0 +1,512 @@
+"""Reservations as pages show them: from answers to frozen, printable parts. Pure: reads nothing."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, assert_never
+
+from django.urls import reverse
+
+from bettercompute import clock, durations
+from bettercompute.pages import chips, moments, parts, spans
+from bettercompute.states import AllocationState
+from bettercompute.states import ReservationState as S
+from bettercompute.wire.reservations import Condition as WireCondition
+from bettercompute.wire.reservations import NodeBinding, Reservation
+
+POLL_WHILE_MOVING = "every 1s"
+POLL_WHILE_HELD = "every 15s"
+_START_IS_NEAR = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What ids are called, read once for all that a page shows."""
+
+    pools: Mapping[str, str]
+    nodes: Mapping[str, str]
+    owners: Mapping[str, str]
+    models: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When a reservation passed the stations that its answer does not tell."""
+
+    placed_at: datetime | None = None
+    bound_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The instants of an answer."""
+
+    start: datetime | None
+    end: datetime | None
+    asked: datetime | None
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A reservation in a list."""
+
+    href: str
+    what: str
+    pool: str
+    owner: str
+    chip: chips.Chip
+    window: str
+    duration: str
+    nodes: str
+    countdown: parts.Countdown
+    meter: parts.Meter | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A station of a reservation's life; ``phase`` is done, now, later or bad."""
+
+    label: str
+    phase: str
+    at: moments.Moment | None
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is true of it now, and what to do about it."""
+
+    title: str
+    text: str
+    advice: str
+    tone: str
+    since: moments.Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where the devices are on one node, and how to use them there."""
+
+    node: str
+    devices: str
+    commands: tuple[parts.Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A reservation's own page."""
+
+    id: str
+    what: str
+    chip: chips.Chip
+    countdown: parts.Countdown
+    meter: parts.Meter | None
+    steps: tuple[Step, ...]
+    conditions: tuple[Condition, ...]
+    bindings: tuple[Binding, ...]
+    binding_hint: str
+    facts: tuple[parts.Fact, ...]
+    calls: tuple[parts.Command, ...]
+    status_href: str
+    release_href: str
+    cancel_href: str
+    poll: str
+
+    @property
+    def digest(self) -> str:
+        """Changes when the page has something new to say; what only counts down does not count."""
+        still = (self.chip, self.steps, self.conditions, self.bindings, self.facts, self.poll)
+        ended = (self.release_href, self.cancel_href)
+        return hashlib.sha256(repr((still, ended)).encode()).hexdigest()[:16]
+
+
+def row(
+    shown: Reservation,
+    names: Names,
+    *,
+    now: datetime,
+    zone: tzinfo,
+    with_owner: bool = False,
+) -> Row:
+    """One line of a list."""
+    return Row(
+        href=reverse("reservation", args=[shown.id]),
+        what=what(shown, names),
+        pool=names.pools.get(shown.pool_id, shown.pool_id),
+        owner=names.owners.get(shown.owner_identity_id, "") if with_owner else "",
+        chip=chips.reservation(shown.state),
+        window=_window(shown, now, zone),
+        duration=spans.text(_times(shown).duration_ms),
+        nodes=_nodes(shown, names),
+        countdown=_countdown(shown, now, zone),
+        meter=_meter(shown, now),
+    )
+
+
+def page(
+    shown: Reservation,
+    life: Life,
+    names: Names,
+    *,
+    now: datetime,
+    zone: tzinfo,
+    origin: str,
+) -> Page:
+    """All of a reservation's page; ``origin`` is the address the API is reached at."""
+    state = shown.state
+    pool = names.pools.get(shown.pool_id, shown.pool_id)
+    ends = state in chips.LIVE and state is not S.AWAITING_CONFIRMATION
+    cancels = ends and may_cancel(shown, now)
+    return Page(
+        id=shown.id,
+        what=f"{what(shown, names)} in {pool}",
+        chip=chips.reservation(state),
+        countdown=_countdown(shown, now, zone),
+        meter=_meter(shown, now),
+        steps=tuple(steps(shown, life, now=now, zone=zone)),
+        conditions=tuple(_condition(c, now, zone) for c in shown.conditions),
+        bindings=tuple(_bindings(shown, names)),
+        binding_hint=_HINTS.get(state, "It is over; there is nothing left to use."),
+        facts=tuple(_facts(shown, names, now, zone)),
+        calls=tuple(_calls(shown, pool, origin)),
+        status_href=reverse("reservation-status", args=[shown.id]),
+        release_href=_href("reservation-release", shown) if ends and not cancels else "",
+        cancel_href=_href("reservation-cancel", shown) if cancels else "",
+        poll=_poll(shown, now),
+    )
+
+
+def _href(name: str, shown: Reservation) -> str:
+    return reverse(name, args=[shown.id])
+
+
+def may_cancel(shown: Reservation, now: datetime) -> bool:
+    """Whether it has yet to begin; the use case decides again under its lock."""
+    start = _times(shown).start
+    ahead = start is not None and start > now
+    return shown.state is S.PENDING or (shown.state is S.PLACED and ahead)
+
+
+def _times(shown: Reservation) -> _Times:
+    during, asked = shown.during, shown.request.get("start")
+    return _Times(
+        start=clock.from_ms(during.start) if during else None,
+        end=clock.from_ms(during.end) if during else None,
+        asked=clock.from_ms(asked) if isinstance(asked, int) else None,
+        duration_ms=durations.parse(shown.request["duration"]),
+    )
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def what(shown: Reservation, names: Names) -> str:
+    """``8 × H100``: by the models it got, else by what it asked for."""
+    devices = [device_id for a in shown.allocations for device_id in a.device_ids]
+    got = [names.models[device_id] for device_id in devices if device_id in names.models]
+    if got:
+        return " + ".join(f"{got.count(model)} × {model}" for model in sorted(set(got)))
+    text = " + ".join(_line(line) for line in shown.request["devices"])
+    gang = (shown.request.get("gang") or {}).get("nodes", 1)
+    return f"{gang} nodes of {text}" if gang > 1 else text
+
+
+def _line(line: Mapping[str, Any]) -> str:
+    if "anyOf" in line:
+        return " or ".join(_line(alternative) for alternative in line["anyOf"])
+    count = line["count"]
+    number = count if isinstance(count, int) else f"{count['min']}–{count['max']}"
+    match line["class"]:
+        case "gpu.mig":
+            return f"{number} × MIG {line.get('profile') or ''}".strip()
+        case "gpu.slot":
+            return f"{number} slot" if number == 1 else f"{number} slots"
+        case _:
+            return f"{number} GPU" if number == 1 else f"{number} GPUs"
+
+
+def _window(shown: Reservation, now: datetime, zone: tzinfo) -> str:
+    times = _times(shown)
+    if times.start and times.end:
+        return moments.window(times.start, times.end, now=now, zone=zone)
+    if times.asked:
+        return f"from {moments.text(times.asked, now=now, zone=zone)}"
+    return "as soon as it fits"
+
+
+def _nodes(shown: Reservation, names: Names) -> str:
+    listed = [names.nodes.get(a.node_id, a.node_id) for a in shown.allocations]
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
+
+def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdown:
+    start, end = _times(shown).start, _times(shown).end
+    if shown.state in chips.OVER:
+        ended = end is not None and shown.state is S.RELEASED and end <= now
+        return parts.Countdown(
+            f"ended {moments.text(end, now=now, zone=zone)}" if ended else "over"
+        )
+    if start and end and shown.state in (S.PLACED, S.BINDING, S.ACTIVE):
+        if now < start:
+            return parts.countdown(start, now=now, before="Starts in", after="Starting")
+        return parts.countdown(end, now=now, before="Ends in", after="Ending")
+    return parts.Countdown("Waiting")
+
+
+def _meter(shown: Reservation, now: datetime) -> parts.Meter | None:
+    start, end = _times(shown).start, _times(shown).end
+    if shown.state not in (S.BINDING, S.ACTIVE) or not (start and end and start < end):
+        return None
+    return parts.elapsed(start, end, now=now)
+
+
+def _poll(shown: Reservation, now: datetime) -> str:
+    """Every second while something is about to change by itself, rarely while held, else never."""
+    start = _times(shown).start
+    match shown.state:
+        case S.BINDING | S.DRAFT:
+            return POLL_WHILE_MOVING
+        case S.PLACED:
+            near = start is not None and start - now <= _START_IS_NEAR
+            return POLL_WHILE_MOVING if near else POLL_WHILE_HELD
+        case S.ACTIVE | S.PENDING | S.AWAITING_CONFIRMATION:
+            return POLL_WHILE_HELD
+        case S.DENIED | S.RELEASED | S.FAILED | S.CANCELLED | S.EXPIRED:
+            return ""
+        case _:
+            assert_never(shown.state)
+
+
+# --- the stepper ----------------------------------------------------------------------------------
+
+_REACHED = {
+    S.DRAFT: 0,
+    S.AWAITING_CONFIRMATION: 0,
+    S.PENDING: 1,
+    S.PLACED: 1,
+    S.BINDING: 2,
+    S.ACTIVE: 3,
+}
+
+
+def steps(shown: Reservation, life: Life, *, now: datetime, zone: tzinfo) -> list[Step]:
+    """The stations passed, the present one, and those ahead (none once it is over)."""
+
+    def at(instant: datetime | None) -> moments.Moment | None:
+        return moments.moment(instant, now=now, zone=zone) if instant else None
+
+    times = _times(shown)
+    created = clock.from_ms(shown.created_at)
+    if shown.state in chips.OVER:
+        passed = [
+            ("Requested", created),
+            ("Placed", life.placed_at),
+            ("Binding", times.start if life.bound_at else None),
+            ("Active", life.bound_at),
+        ]
+        phase = "bad" if shown.state in (S.DENIED, S.FAILED) else "done"
+        last = Step(chips.reservation(shown.state).label, phase, at(life.ended_at))
+        return [*(Step(label, "done", at(instant)) for label, instant in passed if instant), last]
+    stations = [
+        ("Requested", created, ""),
+        ("Placed", life.placed_at, "as soon as it fits"),
+        ("Binding", times.start or times.asked, "at the start"),
+        ("Active", life.bound_at, "seconds after the start"),
+        ("End", times.end, spans.text(times.duration_ms) + " later"),
+    ]
+    if shown.state is S.PENDING:
+        stations[1] = ("Waiting for devices", None, "placed as soon as they are free")
+    reached = _REACHED[shown.state]
+    return [
+        Step(label, _phase(number, reached), at(instant), hint)
+        for number, (label, instant, hint) in enumerate(stations)
+    ]
+
+
+def _phase(number: int, reached: int) -> str:
+    if number == reached:
+        return "now"
+    return "done" if number < reached else "later"
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+# By reason, else by type: a title, what to do, a tone.
+_ADVICE = {
+    "Unschedulable": (
+        "No devices fit yet",
+        (
+            "It is placed by itself as soon as they do. To start sooner ask for fewer devices, "
+            "a looser topology or another pool."
+        ),
+        "amber",
+    ),
+    "Queued": (
+        "In the queue",
+        "Nothing to do: the pool places its queue by priority, then age.",
+        "blue",
+    ),
+    "ConfirmationRequired": (
+        "A person has to approve this",
+        "Approve it, then the agent asks again with the same key.",
+        "amber",
+    ),
+    "BindingLost": (
+        "A node no longer hands over the devices",
+        (
+            "It binds again by itself. Restart work that lost its devices; release and reserve "
+            "again if this lasts."
+        ),
+        "red",
+    ),
+    "NodeUnreachable": (
+        "A node does not answer",
+        "Work on it may go on. The reservation stays yours; save your results and watch this page.",
+        "red",
+    ),
+    "DeviceUnhealthy": (
+        "A device reports a fault",
+        "Move your work off it. Release and reserve again to get another one.",
+        "red",
+    ),
+    "HostOvercommitted": (
+        "The host promises more than it has",
+        "CPU or memory may run short; tell the pool’s operator.",
+        "amber",
+    ),
+    "EndingSoon": (
+        "It ends soon",
+        "Save your work: at the end the devices go to whoever comes next.",
+        "amber",
+    ),
+    "Preempting": ("It is being preempted", "Save your work now.", "red"),
+}
+
+
+def _condition(condition: WireCondition, now: datetime, zone: tzinfo) -> Condition:
+    title, advice, tone = _advice(condition)
+    return Condition(
+        title=title,
+        text=condition.message,
+        advice=advice,
+        tone=tone,
+        since=moments.moment(clock.from_ms(condition.since), now=now, zone=zone),
+    )
+
+
+def _advice(condition: WireCondition) -> tuple[str, str, str]:
+    unknown = (condition.reason or condition.type, "", "amber")
+    return _ADVICE.get(condition.reason) or _ADVICE.get(condition.type) or unknown
+
+
+def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
+    """What the home page asks a person to look at."""
+    pool = names.pools.get(shown.pool_id, shown.pool_id)
+    notices = []
+    for condition in shown.conditions:
+        if condition.type == "Queued" or condition.status != "True":
+            continue
+        title, advice, tone = _advice(condition)
+        text = f"{what(shown, names)} in {pool}: {title[0].lower()}{title[1:]}"
+        notices.append(parts.Notice(text, advice, tone, _href("reservation", shown), "Look"))
+    return notices
+
+
+# --- using it -------------------------------------------------------------------------------------
+
+_HINTS = {
+    S.DRAFT: "It is being decided.",
+    S.AWAITING_CONFIRMATION: "Commands appear here once it is approved, placed and bound.",
+    S.PENDING: "Commands appear here once devices are found and bound.",
+    S.PLACED: "At the start the nodes hand over the devices; how to use them appears here.",
+    S.BINDING: "The nodes are handing over the devices. This takes a few seconds.",
+}
+
+
+def _bindings(shown: Reservation, names: Names) -> list[Binding]:
+    return [
+        Binding(
+            node=names.nodes.get(allocation.node_id, allocation.node_id),
+            devices=parts.count(len(allocation.device_ids), "device"),
+            commands=_commands(allocation.id, allocation.binding),
+        )
+        for allocation in shown.allocations
+        if allocation.binding and allocation.state is AllocationState.BOUND
+    ]
+
+
+def _commands(allocation_id: str, binding: NodeBinding) -> tuple[parts.Command, ...]:
+    flags = [f"--device {shlex.quote(device)}" for device in binding.cdi_devices]
+    if binding.cgroup_parent:
+        flags.append(f"--cgroup-parent {shlex.quote(binding.cgroup_parent)}")
+    env = shlex.quote(binding.env_file)
+    run = " \\\n  ".join(["run --rm -it", *flags, f"--env-file {env}", "IMAGE nvidia-smi"])
+    return (
+        parts.Command(f"docker-{allocation_id}", "In a container, with Docker", f"docker {run}"),
+        parts.Command(f"podman-{allocation_id}", "In a container, with Podman", f"podman {run}"),
+        parts.Command(f"env-{allocation_id}", "In a shell on the node", f"set -a; . {env}; set +a"),
+    )
+
+
+# --- details --------------------------------------------------------------------------------------
+
+
+def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> list[parts.Fact]:
+    times, request = _times(shown), shown.request
+    topologies = {line.get("topology") or "same-node" for line in request["devices"]}
+    pool = names.pools.get(shown.pool_id, shown.pool_id)
+    facts = [
+        parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
+        parts.Fact("Window", _window(shown, now, zone)),
+        parts.Fact("Length", spans.text(times.duration_ms)),
+        parts.Fact("Nodes", _nodes(shown, names)),
+        parts.Fact("Topology", ", ".join(sorted(topologies))),
+        parts.Fact("Binding", request.get("binding", "hold")),
+        parts.Fact("Host share", _host_share(shown.host_share)),
+        parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
+        parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),
+        parts.Fact("Ended because", shown.reason or ""),
+        parts.Fact("Key", shown.idempotency_key),
+        parts.Fact("Version", str(shown.version)),
+    ]
+    if times.start and times.end:
+        change = moments.clock_change(times.start, times.end, zone=zone)
+        facts.append(parts.Fact("Clocks", change))
+    return [fact for fact in facts if fact.value]
+
+
+def _host_share(share: Mapping[str, int]) -> str:
+    words = []
+    if share.get("vcpu"):
+        words.append(f"{share['vcpu']:,} CPUs")
+    if share.get("memoryGiB"):
+        words.append(f"{share['memoryGiB']:,} GiB memory")
+    return ", ".join(words) + (" per node" if words else "")
+
+
+_ASKED = ("devices", "duration", "start", "binding", "resources", "gang", "leaseSeconds", "spot")
+
+
+def _calls(shown: Reservation, pool: str, origin: str) -> list[parts.Command]:
+    """How a program would have asked for the same, and how it looks at this one."""
+    body = {
+        "tenantId": shown.tenant_id,
+        "poolId": shown.pool_id,
+        **{name: shown.request[name] for name in _ASKED if shown.request.get(name)},
+        "idempotencyKey": "choose-one-per-intent",
+    }
+    create = (
+        f"curl {origin}/api/v1/reservations \\\n"
+        '  -H "Authorization: Bearer $BETTER_COMPUTE_TOKEN" \\\n'
+        "  -H 'Content-Type: application/json' \\\n"
+        f"  -d {shlex.quote(json.dumps(body, indent=2))}"
+    )
+    return [
+        parts.Command("call-cli", "On the command line", f"better-compute get {shown.id}"),
+        parts.Command("call-curl", "Ask for the same with curl", create),
+    ]

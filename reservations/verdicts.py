@@ -1,0 +1,174 @@
+"""A preview as the form shows it: whether it fits, where, why not, and what is left. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from bettercompute import clock
+from bettercompute.pages import axis, moments, parts, spans, timeline
+from bettercompute.wire.capacity import Filter, Preview, PreviewNode
+from bettercompute.wire.capacity import Reason as WireReason
+from pools import presentation as pools
+from pools.quota import Usage
+from reservations.form import Parsed, Window
+
+_SHOWN_MIN = timedelta(hours=24)
+_SHOWN_MAX = timedelta(days=60)
+
+_MOST_NODES_NAMED = 4
+
+# By filter: what stands in the way, and what a person could do about it.
+_REASONS: Mapping[Filter, tuple[str, str]] = {
+    Filter.POLICY: (
+        "A policy or a limit of the pool refuses it",
+        "Stay within it, or ask an admin.",
+    ),
+    Filter.QUOTA: ("Your tenant’s quota has no room for it", "Ask for less, or release something."),
+    Filter.BUDGET: ("The budget has no room for it", "Ask for less or for a shorter time."),
+    Filter.CLASS: ("No such devices in this pool", "Choose the other kind, or another pool."),
+    Filter.MODEL: ("No device matches the selector", "Choose another pool."),
+    Filter.TOPOLOGY: (
+        "No node has that many so close together",
+        "Loosen “Together on” or ask for fewer.",
+    ),
+    Filter.LABELS: ("Nodes lack a label", "Choose another pool."),
+    Filter.CAPABILITY: (
+        "Nodes lack a capability",
+        "Leave host resources empty or choose another pool.",
+    ),
+    Filter.TAINT: ("Nodes are reserved for other work", "Choose another pool."),
+    Filter.STATE: ("Nodes are not taking reservations", "They are cordoned, silent or unhealthy."),
+    Filter.BUSY: (
+        "Devices are booked in that window",
+        "Start later, or ask for fewer or for less time.",
+    ),
+    Filter.RESOURCES: ("Hosts have too little CPU or memory left", "Ask for less of it per node."),
+    Filter.GANG: ("Too few nodes fit at the same time", "Ask for fewer nodes."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing in the way, in plain words."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The preview panel; ``verdict`` is yes, no or ask."""
+
+    verdict: str
+    title: str
+    text: str
+    notes: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    facts: tuple[parts.Fact, ...] = ()
+    quota: tuple[parts.QuotaLine, ...] = ()
+    timeline: timeline.Timeline | None = None
+
+
+def unasked(parsed: Parsed) -> Verdict:
+    """What to say while the form cannot be previewed yet."""
+    if parsed.wrong:
+        first = next(iter(parsed.wrong.values()))
+        return Verdict("ask", "Not quite yet", first, parsed.notes)
+    return Verdict("ask", "Say what you need", "The preview follows what you type.", parsed.notes)
+
+
+def refused(message: str, parsed: Parsed) -> Verdict:
+    """The use case would not judge it at all."""
+    return Verdict("no", "That cannot be asked for", message, parsed.notes)
+
+
+def judged(
+    preview: Preview,
+    parsed: Parsed,
+    drawing: timeline.Timeline,
+    *,
+    quota_before: Sequence[Usage],
+    now: datetime,
+    zone: tzinfo,
+) -> Verdict:
+    """The verdict on a request that could be judged."""
+    assert parsed.window is not None, "a valid request has a window"
+    window = moments.window(parsed.window.start, parsed.window.end, now=now, zone=zone)
+    length = spans.text(_milliseconds(parsed.window))
+    return Verdict(
+        verdict="yes" if preview.fits else "no",
+        title="It fits" if preview.fits else "It does not fit",
+        text=f"{window}, {length}.",
+        notes=parsed.notes,
+        reasons=tuple(_reason(reason, now=now, zone=zone) for reason in preview.reasons),
+        facts=tuple(_facts(preview)),
+        quota=_quota(preview, quota_before),
+        timeline=drawing,
+    )
+
+
+def scale(window: Window | None, *, now: datetime) -> axis.Scale:
+    """What to draw: the window with room around it, and now as long as that is near."""
+    if window is None:
+        return axis.Scale(now - timedelta(hours=1), now + _SHOWN_MIN * 2)
+    length = min(max(window.end - window.start, _SHOWN_MIN), _SHOWN_MAX)
+    near = window.start - now <= length
+    start = now - length / 24 if near else window.start - length / 4
+    return axis.Scale(start, min(window.end + length / 4, start + _SHOWN_MAX))
+
+
+def proposal(window: Window | None, preview: Preview) -> timeline.Proposal | None:
+    """The window as drawn, on the devices it would take."""
+    if window is None:
+        return None
+    taken = frozenset(device for node in preview.nodes for device in node.device_ids)
+    return timeline.Proposal(window.start, window.end, preview.fits, taken)
+
+
+def _milliseconds(window: Window) -> int:
+    return (window.end - window.start) // timedelta(milliseconds=1)
+
+
+def _reason(reason: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
+    title, advice = _REASONS[reason.filter]
+    if reason.nodes:
+        title = f"{title}: {parts.count(reason.nodes, 'node')}"
+    words = [_sentence(reason.needs)]
+    if reason.samples:
+        words.append(f"For instance {', '.join(reason.samples[:_MOST_NODES_NAMED])}.")
+    if reason.until is not None:
+        until = moments.text(clock.from_ms(reason.until), now=now, zone=zone)
+        words.append(f"The first of them is free again {until}.")
+    return Reason(title, " ".join([*(word for word in words if word), advice]))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+def _facts(preview: Preview) -> list[parts.Fact]:
+    facts = []
+    if preview.nodes:
+        facts.append(parts.Fact("Nodes", _nodes(preview.nodes)))
+    facts.append(parts.Fact("GPU-hours", parts.number(preview.quote.gpu_hours)))
+    if preview.quote.price:
+        price = f"{preview.quote.price} {preview.quote.currency or ''}".strip()
+        facts.append(parts.Fact("Price", price))
+    return facts
+
+
+def _nodes(nodes: Sequence[PreviewNode]) -> str:
+    named = [
+        f"{node.name} ({parts.count(len(node.device_ids), 'device')})"
+        for node in nodes[:_MOST_NODES_NAMED]
+    ]
+    more = len(nodes) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def _quota(preview: Preview, before: Sequence[Usage]) -> tuple[parts.QuotaLine, ...]:
+    """What the quotas would be; what is new in them is drawn in another colour."""
+    used = {usage.resource: usage.used for usage in before}
+    after = [Usage(row.resource, row.used, row.max) for row in preview.quota_after]
+    added = {row.resource: row.used - used.get(row.resource, 0) for row in after}
+    return pools.quota_lines(after, added=added)
