@@ -18,6 +18,7 @@ INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PIP))
 # Tests run on services of their own, which end with the command.
 WITH_SERVICES := $(PY) -m bettercompute.embedded.run_with --
 PYTEST := $(WITH_SERVICES) $(PY) -m pytest
+PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
@@ -28,6 +29,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Make the environment from the lock file
+	@:
 
 up: setup ## Run everything here: PORT, GATEWAY_PORT, BETTERCOMPUTE_DATA, SIM configure it
 	@exec $(PY) -m bettercompute.embedded.up
@@ -44,14 +46,14 @@ torture: setup ## The capacity torture test (C16)
 lint: setup ## Style: ruff and templates
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m djlint --check --lint --quiet templates
+	$(PY) -m djlint --lint --quiet --profile=django --ignore=H015,H025 templates
 
-format: setup ## Format code and templates
+format: setup ## Format the code
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
 types: setup ## mypy
-	$(WITH_SERVICES) $(PY) -m mypy
+	$(PY) -m mypy $(PACKAGES)
 
 imports: setup ## Which package may import which
 	$(VENV)/bin/lint-imports
