@@ -25,6 +25,7 @@ from nodes.models import ReportedState
 ASSIGNMENTS = sql.load(__package__, "assignments")
 
 OWNER_KIND = "reservation"  # the work-queue kind whose reconciler judges reports
+NODE_KIND = "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,17 @@ class PlannedAssignment:
     until: datetime
     limits: Mapping[str, Any] = field(default_factory=dict)
     binding: str = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """What a node may still hold though it left desired state."""
+
+    allocation_id: str
+    device_ids: tuple[str, ...]
+    left_at: datetime
+    overdue: bool
+    node_is_silent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +120,10 @@ def unwant(allocation_ids: Iterable[str]) -> None:
     """Take these out of their nodes' desired state; repeating it changes nothing."""
     ended = list(allocation_ids)
     changed = ASSIGNMENTS.all("in_desired_state", allocation_ids=ended)
-    if changed:
-        desired.change(node_id for (node_id,) in changed)
+    desired.change(node_id for (node_id,) in changed)
     ASSIGNMENTS.run("unwant", allocation_ids=ended)
+    # The node's reconciler watches over the unbind deadline.
+    workqueue.enqueue_many([(NODE_KIND, node_id, None) for (node_id,) in changed])
 
 
 def reports(owner_key: str) -> list[AssignmentReport]:
@@ -147,6 +160,17 @@ def owners_on(node_ids: Iterable[str]) -> list[str]:
 def owners_of(allocation_ids: Iterable[str]) -> dict[str, str]:
     """Owner by allocation, where there is an assignment."""
     return dict(ASSIGNMENTS.all("owners_of", allocation_ids=list(allocation_ids)))
+
+
+def unconfirmed(node_id: str, *, unbind_seconds: int) -> list[Unconfirmed]:
+    """What this node has not confirmed to have let go, the oldest first."""
+    rows = ASSIGNMENTS.all("unconfirmed", node_id=node_id, unbind_seconds=unbind_seconds)
+    return [Unconfirmed(row[0], tuple(row[1]), *row[2:]) for row in rows]
+
+
+def nodes_unconfirmed() -> list[str]:
+    """The nodes that may still hold what nobody wants: for the resync (C27)."""
+    return [node_id for (node_id,) in ASSIGNMENTS.all("nodes_unconfirmed")]
 
 
 def _report(row: sql.Row) -> AssignmentReport:

@@ -127,7 +127,7 @@ def missing_guards() -> list[Finding]:
     ]
 
 
-CHECKS: tuple[Callable[[], list[Finding]], ...] = (
+ALL: tuple[Callable[[], list[Finding]], ...] = (
     missing_guards,
     overlapping_bookings,
     atom_rule,

@@ -60,7 +60,9 @@ def read(node_id: str) -> DesiredState:
 
 def change(node_ids: Iterable[str]) -> None:
     """Begin a change of these nodes' desired state: lock it, and let its generation grow."""
-    DESIRED.run("change", node_ids=sorted(set(node_ids)))
+    changed = sorted(set(node_ids))
+    if changed:
+        DESIRED.run("change", node_ids=changed)
 
 
 def lock(node_ids: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from django.db import transaction
 
 from bettercompute import errors, sql, states, transitions
 from bettercompute.states import NodeState
+from bettercompute.web import etags
 from nodes import labelling, notices
 
 ELIGIBILITY = sql.load(__package__, "eligibility")
@@ -82,18 +83,18 @@ def lock(*, node_ids: Iterable[str], device_ids: Iterable[str]) -> Locked:
     )
 
 
-def cordon(node_id: str, *, if_version: int | None = None) -> int:
+def cordon(node_id: str, *, if_match: frozenset[int] | None = None) -> int:
     """Take no new placements; what is there stays. Answers the node's version."""
-    return _change(node_id, "node.cordoned", if_version=if_version, cordoned=True)
+    return _change(node_id, "node.cordoned", if_match=if_match, cordoned=True)
 
 
-def uncordon(node_id: str, *, if_version: int | None = None) -> int:
+def uncordon(node_id: str, *, if_match: frozenset[int] | None = None) -> int:
     """Take new placements again. Answers the node's version."""
-    return _change(node_id, "node.uncordoned", if_version=if_version, cordoned=False)
+    return _change(node_id, "node.uncordoned", if_match=if_match, cordoned=False)
 
 
 def taint(
-    node_id: str, taints: Sequence[Mapping[str, str]], *, if_version: int | None = None
+    node_id: str, taints: Sequence[Mapping[str, str]], *, if_match: frozenset[int] | None = None
 ) -> int:
     """Replace the node's taints: only work that tolerates each of them is placed here.
 
@@ -101,17 +102,19 @@ def taint(
         errors.InvalidInput: a taint is malformed.
     """
     wanted = labelling.check_taints(taints)
-    return _change(node_id, "node.tainted", if_version=if_version, taints=wanted)
+    return _change(node_id, "node.tainted", if_match=if_match, taints=wanted)
 
 
-def set_labels(node_id: str, labels: Mapping[str, str], *, if_version: int | None = None) -> int:
+def set_labels(
+    node_id: str, labels: Mapping[str, str], *, if_match: frozenset[int] | None = None
+) -> int:
     """Replace the labels that operators set.
 
     Raises:
         errors.InvalidInput: a label is malformed, or under ``bc.dev/``, which is ours (N5).
     """
     wanted = labelling.check_labels(labels)
-    return _change(node_id, "node.labelled", if_version=if_version, labels=wanted)
+    return _change(node_id, "node.labelled", if_match=if_match, labels=wanted)
 
 
 def set_system_labels(node_id: str, labels: Mapping[str, str]) -> int:
@@ -132,21 +135,25 @@ def mark_ready(node_id: str) -> bool:
 
 def quarantine(device_id: str, *, reason: str) -> bool:
     """Book this device no more until its quarantine is ended; False where it was so already."""
-    return _set_quarantine(device_id, quarantined=True, reason=reason)
+    return device_id in quarantine_all([device_id], reason=reason)
+
+
+def quarantine_all(device_ids: Iterable[str], *, reason: str) -> set[str]:
+    """Quarantine several devices; answers those that were not."""
+    return _set_quarantine(device_ids, quarantined=True, reason=reason)
 
 
 def end_quarantine(device_id: str, *, reason: str = "") -> bool:
     """Let it be booked again; False where there was none."""
-    return _set_quarantine(device_id, quarantined=False, reason=reason)
+    return device_id in _set_quarantine([device_id], quarantined=False, reason=reason)
 
 
 @transaction.atomic
-def _change(node_id: str, event: str, *, if_version: int | None = None, **values: Any) -> int:
+def _change(
+    node_id: str, event: str, *, if_match: frozenset[int] | None = None, **values: Any
+) -> int:
     before = _lock_for_change(node_id)
-    if if_version not in (None, before.version):
-        raise errors.PreconditionFailed(
-            f"{node_id} is at version {before.version}.", version=before.version
-        )
+    etags.require(before.version, if_match)
     after = replace(before, **values)
     if after == before:
         return before.version
@@ -183,17 +190,22 @@ def _tell(node: LockedNode, event: str) -> None:
 
 
 @transaction.atomic
-def _set_quarantine(device_id: str, *, quarantined: bool, reason: str) -> bool:
-    locked = ELIGIBILITY.one("lock_device_for_change", device_id=device_id)
-    if locked is None:
-        raise errors.NotFound(f"There is no device {device_id}.")
-    if ELIGIBILITY.run("set_quarantine", device_id=device_id, quarantined=quarantined) == 0:
-        return False
-    node_id = LockedDevice(*locked).node_id
-    notices.wake(changed=[node_id], gained=[] if quarantined else [node_id])
+def _set_quarantine(device_ids: Iterable[str], *, quarantined: bool, reason: str) -> set[str]:
+    wanted = set(device_ids)
+    found: dict[str, str] = dict(
+        ELIGIBILITY.all("lock_devices_for_change", device_ids=list(wanted))
+    )
+    if missing := sorted(wanted - set(found)):
+        raise errors.NotFound(f"There is no device {missing[0]}.")
+    rows = ELIGIBILITY.all("set_quarantine", device_ids=list(wanted), quarantined=quarantined)
+    changed = {device_id for (device_id,) in rows}
+    nodes = sorted({found[device_id] for device_id in changed})
+    notices.wake(changed=nodes, gained=[] if quarantined else nodes)
     event = "device.quarantined" if quarantined else "device.unquarantined"
-    notices.publish_of_devices(event, node_id, {device_id: reason})
-    return True
+    for node_id in nodes:
+        here = [device_id for device_id in changed if found[device_id] == node_id]
+        notices.publish_of_devices(event, node_id, dict.fromkeys(here, reason))
+    return changed
 
 
 def _lock_for_change(node_id: str) -> LockedNode:

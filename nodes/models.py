@@ -217,6 +217,26 @@ class NodeSession(models.Model):
         return f"{self.node_id} epoch {self.epoch}"
 
 
+class GatewayWatch(models.Model):
+    """What liveness remembers of the gateways as a whole (C38): one row.
+
+    A gap in their heartbeats is an outage of ours. No node's silence counts from before its end.
+    """
+
+    id = models.IntegerField(primary_key=True, default=1)
+    beat_at = models.DateTimeField(help_text="the last heartbeat of any gateway")
+    recovered_at = models.DateTimeField(help_text="the first heartbeat after the last gap")
+
+    class Meta:
+        db_table = "gateway_watch"
+        constraints = [
+            models.CheckConstraint(name="gateway_watch_one_row", condition=models.Q(id=1))
+        ]
+
+    def __str__(self) -> str:
+        return f"gateways until {self.beat_at}"
+
+
 class NodeCondition(models.Model):
     """What is true of a node now, for people and for ranking; it never decides eligibility."""
 
@@ -292,6 +312,9 @@ class Assignment(models.Model):
     wanted = models.BooleanField(default=False)
     entered_at = models.DateTimeField(
         null=True, help_text="when it entered the node's desired state; null: never (R35)"
+    )
+    left_at = models.DateTimeField(
+        null=True, help_text="when it left desired state; the unbind deadline runs from there"
     )
     reported = models.TextField(choices=ReportedState.choices, default=ReportedState.NONE)
     report_seq = models.BigIntegerField(default=0)

@@ -67,7 +67,7 @@ WHERE allocation_id = ANY(%(allocation_ids)s::text[]);
 
 -- name: unwant
 UPDATE assignments
-SET wanted = false
+SET wanted = false, left_at = compute_now()
 WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND wanted;
 
 -- name: of_owner
@@ -111,3 +111,33 @@ SELECT allocation_id, owner_key
 FROM assignments
 WHERE allocation_id = ANY(%(allocation_ids)s::text[])
 ORDER BY allocation_id;
+
+-- name: unconfirmed
+-- What the node may still hold though nobody wants it, the oldest first. A node that is silent is
+-- not late: it cannot say so.
+SELECT
+    assignments.allocation_id,
+    assignments.device_ids,
+    assignments.left_at,
+    assignments.left_at + make_interval(secs => %(unbind_seconds)s::int) <= compute_now(),
+    EXISTS (
+        SELECT FROM node_conditions
+        WHERE node_conditions.node_id = assignments.node_id
+            AND node_conditions.type IN ('Disconnected', 'Unreachable')
+    )
+FROM assignments
+WHERE assignments.node_id = %(node_id)s
+    AND NOT assignments.wanted
+    AND assignments.entered_at IS NOT NULL
+    AND assignments.left_at IS NOT NULL
+    AND assignments.reported NOT IN ('released', 'failed')
+ORDER BY assignments.left_at, assignments.allocation_id;
+
+-- name: nodes_unconfirmed
+SELECT DISTINCT node_id
+FROM assignments
+WHERE NOT wanted
+    AND entered_at IS NOT NULL
+    AND left_at IS NOT NULL
+    AND reported NOT IN ('released', 'failed')
+ORDER BY node_id;

@@ -37,18 +37,18 @@ SET cordoned = %(cordoned)s,
 WHERE id = %(node_id)s AND version = %(version)s
 RETURNING version;
 
--- name: lock_device_for_change
-SELECT
-    id, node_id, gpu_id, bookable_mode, model, profile, memory_mib, milli, healthy, quarantined
+-- name: lock_devices_for_change
+SELECT id, node_id
 FROM devices
-WHERE id = %(device_id)s
+WHERE id = ANY(%(device_ids)s::text[])
+ORDER BY id
 FOR NO KEY UPDATE;
 
 -- name: set_quarantine
 UPDATE devices
 SET quarantined = %(quarantined)s, version = version + 1
-WHERE id = %(device_id)s AND quarantined <> %(quarantined)s
-RETURNING version;
+WHERE id = ANY(%(device_ids)s::text[]) AND quarantined <> %(quarantined)s
+RETURNING id;
 
 -- name: places
 -- Whose nodes these are: for events and wake-ups, so it takes no lock.

@@ -77,7 +77,7 @@ def test_an_uncordon_also_wakes_those_who_wait_for_the_pool(node: Node) -> None:
 def test_a_stale_if_match_changes_nothing(node: Node) -> None:
     eligibility.cordon(node.pk)
     with pytest.raises(errors.PreconditionFailed) as refused:
-        eligibility.uncordon(node.pk, if_version=1)
+        eligibility.uncordon(node.pk, if_match=frozenset({1}))
     assert refused.value.details["version"] == 2
     node.refresh_from_db()
     assert node.cordoned
