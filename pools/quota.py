@@ -31,6 +31,16 @@ class Usage:
     max: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unbalanced:
+    """A quota whose use is not the sum of its charges."""
+
+    tenant_id: str
+    resource: str
+    used: int
+    charged: int
+
+
 def charge(tenant_id: str, owner_key: str, amounts: Amounts) -> None:
     """Charge a reservation for all these amounts or none, in the caller's transaction.
 
@@ -111,6 +121,11 @@ def grant_missing(tenant_id: str, amounts: Amounts) -> None:
         resources=list(granted),
         amounts=list(granted.values()),
     )
+
+
+def unbalanced() -> list[Unbalanced]:
+    """Quotas whose books do not balance; there must be none."""
+    return [Unbalanced(*row) for row in QUOTA.all("unbalanced")]
 
 
 def _checked(amounts: Amounts) -> dict[str, int]:

@@ -23,8 +23,8 @@ SNAPSHOT = sql.load(__package__, "snapshot")
 
 LIKELIEST_NODES_MAX = 48
 
-_CLASSES = {"whole": DeviceClass.GPU, "mig": DeviceClass.MIG, "slots": DeviceClass.SLOT}
-_MODES = {device_class: mode for mode, device_class in _CLASSES.items()}
+CLASSES = {"whole": DeviceClass.GPU, "mig": DeviceClass.MIG, "slots": DeviceClass.SLOT}
+_MODES = {device_class: mode for mode, device_class in CLASSES.items()}
 
 
 def find(
@@ -107,7 +107,7 @@ def _node(rows: list[sql.Row]) -> Node:
 def _cell(row: sql.Row) -> Cell:
     mode, profile, model, memory_mib, driver, numa, nvlink, free, busy_until, unhealthy = row
     return Cell(
-        device_class=_CLASSES[mode],
+        device_class=CLASSES[mode],
         model=model,
         memory_mib=memory_mib,
         free=tuple(free or ()),

@@ -2,17 +2,17 @@
 -- The pool (or, narrowed, the nodes that a plain request would most likely take: the best fit
 -- first, equals at random, C18) for one window, in one statement and so at one moment. One row per
 -- node and cell: the atoms that differ only in their id.
-WITH request AS (
-    SELECT tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)') AS during
-),
-booked AS MATERIALIZED (
-    -- upper() is indexed: what ended before the window, most of the table, is not even looked at.
+WITH booked AS MATERIALIZED (
+    -- By booking_by_end: what ended before the window, most of the table, is not even looked at.
     SELECT
         device_bookings.device_id,
         (extract(epoch FROM max(upper(device_bookings.during))) * 1000)::bigint AS until
-    FROM device_bookings, request
-    WHERE upper(device_bookings.during) > %(start)s::timestamptz
-        AND device_bookings.during && request.during
+    FROM nodes
+    JOIN devices ON devices.node_id = nodes.id
+    JOIN device_bookings ON device_bookings.device_id = devices.id
+    WHERE nodes.pool_id = %(pool_id)s::text
+        AND upper(device_bookings.during) > %(start)s::timestamptz
+        AND lower(device_bookings.during) < %(end)s::timestamptz
     GROUP BY device_bookings.device_id
 ),
 likeliest AS (
@@ -71,11 +71,14 @@ amounts AS (
             WHEN node_resources.allocated = 0 THEN 0
             WHEN floor(node_resources.allocatable * node_resources.ratio)
                 - node_resources.allocated >= needs.amount THEN node_resources.allocated
-            ELSE resource_peak(node_resources.node_id, node_resources.resource, request.during)
+            ELSE resource_peak(
+                node_resources.node_id,
+                node_resources.resource,
+                tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
+            )
         END) AS free
     FROM chosen
     JOIN node_resources ON node_resources.node_id = chosen.id
-    CROSS JOIN request
     JOIN unnest(%(resources)s::text[], %(amounts)s::bigint[]) AS needs (resource, amount)
         ON needs.resource = node_resources.resource
     GROUP BY node_resources.node_id

@@ -1,0 +1,116 @@
+"""Pools and quotas on the wire (A4)."""
+
+from pydantic import Field
+
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, WireModel
+from bettercompute.wire.reservations import DeviceClass
+
+
+class PoolQuery(WireModel):
+    """For which tenant to look; absent: the only one there is."""
+
+    tenant_id: Id | None = None
+
+
+class TimelineQuery(PoolQuery):
+    """Which window: by default the week from now. At most 92 days."""
+
+    start: EpochMs | None = Field(None, alias="from")
+    end: EpochMs | None = Field(None, alias="to")
+
+
+class PoolDevices(AnswerModel):
+    """Usable devices of one kind."""
+
+    device_class: DeviceClass = Field(alias="class")
+    model: str
+    profile: str | None
+    memory_gib: int = Field(alias="memoryGiB")
+    total: int
+    free: int
+
+
+class PoolLimits(AnswerModel):
+    """What the pool's policy allows, in milliseconds; null does not limit."""
+
+    max_ahead_ms: int | None
+    max_duration_ms: int | None
+    kubernetes: bool
+
+
+class Pool(AnswerModel):
+    """A pool that the caller's tenant may book."""
+
+    id: str
+    name: str
+    region: str
+    tenant_id: str
+    owned: bool
+    placer: str
+    nodes: int
+    devices: list[PoolDevices]
+    total: int
+    free: int
+    next_free_at: int | None
+    limits: PoolLimits
+    version: int
+
+
+class PoolList(AnswerModel):
+    """Every pool the tenant may book, its own first."""
+
+    items: list[Pool]
+    next_cursor: str | None = None
+
+
+class TimelineBooking(AnswerModel):
+    """When a device is taken; by whom is said of the caller's own bookings only (R38)."""
+
+    start: int
+    end: int
+    reservation_id: str | None
+
+
+class TimelineDevice(AnswerModel):
+    """A device and its bookings in order."""
+
+    id: str
+    node_id: str
+    node: str
+    device_class: DeviceClass = Field(alias="class")
+    model: str
+    profile: str | None
+    usable: bool
+    bookings: list[TimelineBooking]
+
+
+class CapacityStep(AnswerModel):
+    """From this moment on so many usable devices are free."""
+
+    at: int
+    free: int
+
+
+class Timeline(AnswerModel):
+    """A pool over time."""
+
+    pool_id: str
+    start: int = Field(alias="from")
+    end: int = Field(alias="to")
+    capacity: list[CapacityStep]
+    devices: list[TimelineDevice]
+
+
+class Quota(AnswerModel):
+    """What a tenant holds of a resource, and may hold."""
+
+    resource: str
+    used: int
+    max: int
+
+
+class QuotaList(AnswerModel):
+    """Every quota of a tenant. A resource that is not listed is granted nothing."""
+
+    items: list[Quota]
+    next_cursor: str | None = None

@@ -1,0 +1,72 @@
+"""REST of pools, quotas and the capacity preview (A4)."""
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from bettercompute.errors import Unsupported
+from bettercompute.web import schema
+from bettercompute.web.views import ApiView
+from bettercompute.wire import pools as wire
+from bettercompute.wire.capacity import Preview
+from bettercompute.wire.reservations import ReservationRequest
+from pools import preview, queries, quota
+
+
+class PoolsView(ApiView):
+    """What a tenant may book."""
+
+    @schema.describe(query=wire.PoolQuery, answers={200: wire.PoolList})
+    def get(self, request: Request) -> HttpResponse:
+        """List the pools that the tenant owns or is offered."""
+        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        return self.answer(wire.PoolList(items=queries.list_(caller)))
+
+
+class PoolView(ApiView):
+    """One pool."""
+
+    @schema.describe(query=wire.PoolQuery, answers={200: wire.Pool})
+    def get(self, request: Request, pool_id: str) -> HttpResponse:
+        """Get a pool, with what is free of it now."""
+        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        return self.answer(queries.get(caller, pool_id))
+
+
+class TimelineView(ApiView):
+    """One pool over time."""
+
+    @schema.describe(query=wire.TimelineQuery, answers={200: wire.Timeline})
+    def get(self, request: Request, pool_id: str) -> HttpResponse:
+        """Get a pool's bookings and free capacity over a window; foreign ones without names."""
+        wanted = self.query(wire.TimelineQuery)
+        caller = self.caller(wanted.tenant_id)
+        return self.answer(
+            queries.timeline(caller, pool_id, start_ms=wanted.start, end_ms=wanted.end)
+        )
+
+
+class PreviewView(ApiView):
+    """Would it fit."""
+
+    @schema.describe(body=ReservationRequest, answers={200: Preview}, raises=[Unsupported])
+    def post(self, request: Request) -> HttpResponse:
+        """Preview a reservation: where it would go, or why it does not fit. Writes nothing."""
+        wanted = self.body(ReservationRequest)
+        return self.answer(preview.preview(self.caller(wanted.tenant_id), wanted))
+
+
+class QuotasView(ApiView):
+    """Quotas of a tenant."""
+
+    @schema.describe(query=wire.PoolQuery, answers={200: wire.QuotaList})
+    def get(self, request: Request) -> HttpResponse:
+        """List what the tenant holds and may hold."""
+        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        rows = quota.usage(caller.tenant_id)
+        return self.answer(
+            wire.QuotaList(
+                items=[
+                    wire.Quota(resource=row.resource, used=row.used, max=row.max) for row in rows
+                ]
+            )
+        )

@@ -1,0 +1,21 @@
+"""Self-checks of pools (C39): the books of quotas balance."""
+
+from bettercompute.findings import Finding
+from pools import quota
+
+
+def quota_equals_charges() -> list[Finding]:
+    """What each quota says is used, against the sum of what reservations were charged (C14)."""
+    return [
+        Finding(
+            "quota.charges",
+            f"Tenant {row.tenant_id} has {row.used} {row.resource} in use, but its charges are"
+            f" {row.charged}.",
+            "Find out what wrote quota_usage or quota_charges beside pools.quota; then set used"
+            " to the sum of the charges.",
+        )
+        for row in quota.unbalanced()
+    ]
+
+
+ALL = (quota_equals_charges,)

@@ -1,0 +1,127 @@
+"""Would this fit, where, and if not, why (R20).
+
+The same request, share, policies, quota and planner as a create, and nothing else: no lock, no
+write. A preview that fits is a create that fits, as long as nobody else is faster.
+"""
+
+import random
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from bettercompute import clock
+from bettercompute.iam import decisions
+from bettercompute.iam.callers import Caller
+from bettercompute.wire import capacity as wire
+from bettercompute.wire.reservations import ReservationRequest
+from pools import attributes, catalogue, prices, quota, requests, shares, snapshot
+from pools.catalogue import PoolAccess
+from pools.planner.plan import NoFit, Plan
+from pools.planner.reasons import Reason
+from pools.requests import NormalisedRequest
+from pools.shares import Share
+
+CREATE = "compute:reservations:create"
+NOT_YET_AN_ID = "rsv_preview"
+
+_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
+
+
+def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
+    """The answer for a valid request, whether it fits or not.
+
+    Raises:
+        errors.InvalidInput, errors.Unsupported: the request itself.
+        errors.NotFound: the caller may not book the pool.
+        errors.Unavailable: the policy engine cannot decide.
+    """
+    now = clock.now()
+    now_ms = clock.to_ms(now)
+    request = requests.normalise(wanted, now_ms=now_ms)
+    access = catalogue.access_pool(caller, request.pool_id)
+    catalogue.check_binding(access, request)
+    share = shares.host_share(access, request)
+    charges = shares.charges(request, share, access)
+    after = quota.after(caller.tenant_id, charges)
+    refused = [
+        *_denials(caller, access, request, share, now_ms),
+        *_over_quota(after, charges),
+    ]
+    found = _look(access, request, share, now)
+    reasons = [*refused, *map(_reason, found.reasons if isinstance(found, NoFit) else ())]
+    return wire.Preview(
+        fits=not reasons,
+        nodes=_nodes(found),
+        quote=prices.quote(gpu_milli=charges[quota.GPU_MILLI], duration_ms=request.duration_ms),
+        quota_after=[
+            wire.QuotaAfter(resource=row.resource, used=row.used, max=row.max) for row in after
+        ],
+        reasons=reasons,
+    )
+
+
+def _look(
+    access: PoolAccess, request: NormalisedRequest, share: Share, now: datetime
+) -> Plan | NoFit:
+    start = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+    if request.start_ms is not None:
+        start = max(start, clock.from_ms(request.start_ms))
+    demand = request.demand(share.booked, replicas=access.policy.sharing.replicas)
+    return snapshot.find(
+        access.pool_id,
+        demand,
+        start=start,
+        end=start + timedelta(milliseconds=request.duration_ms),
+        rng=_RNG,
+    )
+
+
+def _denials(
+    caller: Caller,
+    access: PoolAccess,
+    request: NormalisedRequest,
+    share: Share,
+    now_ms: int,
+) -> list[wire.Reason]:
+    """A denial is a reason here, not a 403."""
+    decision = decisions.decide(
+        caller,
+        CREATE,
+        resource_id=NOT_YET_AN_ID,
+        attributes=attributes.of(access, request, share, now_ms=now_ms),
+    )
+    messages = [] if decision.allowed else [decision.message]
+    messages += catalogue.refusals(access, request, now_ms=now_ms)
+    return [wire.Reason(filter=wire.Filter.POLICY, needs=message) for message in messages]
+
+
+def _over_quota(after: list[quota.Usage], charges: Mapping[str, int]) -> list[wire.Reason]:
+    return [
+        wire.Reason(
+            filter=wire.Filter.QUOTA,
+            needs=f"{charges[row.resource]} {row.resource}, of which"
+            f" {max(0, row.max - row.used + charges[row.resource])} are left of {row.max}",
+        )
+        for row in after
+        if row.used > row.max
+    ]
+
+
+def _nodes(found: Plan | NoFit) -> list[wire.PreviewNode]:
+    if isinstance(found, NoFit):
+        return []
+    return [
+        wire.PreviewNode(
+            node_id=part.node_id, name=part.node_name, device_ids=list(part.device_ids)
+        )
+        for part in found.parts
+    ]
+
+
+def _reason(reason: Reason) -> wire.Reason:
+    return wire.Reason(
+        filter=reason.filter,
+        needs=reason.needs,
+        nodes=reason.nodes,
+        samples=list(reason.samples),
+        until=reason.until_ms,
+    )
