@@ -54,7 +54,8 @@ def test_own_takes_back_the_permissions_of_a_directory_that_is_ours(tmp_path: Pa
 
 def test_own_follows_no_symbolic_link_that_was_there_first(tmp_path: Path) -> None:
     target = tmp_path / "target"
-    target.mkdir(mode=0o755)
+    target.mkdir()
+    target.chmod(0o755)
     (tmp_path / "run").symlink_to(target)
 
     with pytest.raises(CannotStart, match="not a directory of ours"):
