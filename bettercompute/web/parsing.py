@@ -81,7 +81,9 @@ def parse(model: type[Model], data: Json) -> Model:
     if not isinstance(data, dict):
         raise InvalidInput.at("body", "must be a JSON object")
     try:
-        return model.model_validate(data)
+        # As JSON once more: pydantic's strict mode knows enums and sets by their JSON forms there.
+        # By their names on the wire only: tenant_id is as unknown as any other field.
+        return model.model_validate_json(json.dumps(data), by_alias=True, by_name=False)
     except ValidationError as error:
         raise invalid(error) from error
 

@@ -22,20 +22,17 @@ def read(given: QueryDict, model: type[parsing.Model]) -> parsing.Model:
     refuse_unknown(given, model)
     values: dict[str, str | list[str]] = {}
     problems: list[FieldError] = []
-    lists = _list_parameters(model)
     for name, several in given.lists():
-        if any(_UNSTORABLE.search(text) for text in [name, *several]):
-            problems.append(FieldError(_shown(name), "must be UTF-8 without NUL"))
-        elif name in lists:
-            values[name] = several
-        elif len(several) > 1:
-            problems.append(FieldError(name, "given more than once"))
+        kinds = _kinds(model, name)
+        fault = _fault(kinds, several)
+        if fault is not None:
+            problems.append(FieldError(name, fault))
         else:
-            values[name] = several[0]
+            values[name] = several if list in kinds else several[0]
     if problems:
         raise InvalidInput(errors=problems)
     try:
-        return model.model_validate_strings(values)
+        return model.model_validate(values, strict=False, by_alias=True, by_name=False)
     except ValidationError as error:
         raise parsing.invalid(error) from error
 
@@ -59,14 +56,39 @@ def parameters(model: type[BaseModel]) -> dict[str, str]:
     return {field.alias or name: name for name, field in model.model_fields.items()}
 
 
-def _list_parameters(model: type[BaseModel]) -> set[str]:
-    found = set()
-    for parameter, name in parameters(model).items():
-        annotation = model.model_fields[name].annotation
-        kinds = [annotation, *typing.get_args(annotation)]
-        if any(typing.get_origin(kind) in {list, tuple, set} for kind in kinds):
-            found.add(parameter)
-    return found
+def _fault(kinds: set[object], several: list[str]) -> str | None:
+    """What is wrong with the texts before they are what the model says."""
+    if any(_UNSTORABLE.search(text) for text in several):
+        return "must be UTF-8 without NUL"
+    if len(several) > 1 and list not in kinds:
+        return "given more than once"
+    for kind, allowed in _FORMS.items():
+        if kind in kinds and not all(allowed.fullmatch(text) for text in several):
+            return f"should be a valid {_NAMES[kind]}"
+    return None
+
+
+#: pydantic would also take " 7", "7.0", "1_000", "yes" and "on".
+_FORMS: dict[object, re.Pattern[str]] = {
+    int: re.compile(r"-?[0-9]{1,19}"),
+    bool: re.compile(r"true|false"),
+}
+_NAMES = {int: "integer", bool: "boolean: true or false"}
+
+
+def _kinds(model: type[BaseModel], parameter: str) -> set[object]:
+    """The types a parameter's annotation is made of: ``{list, int}`` of ``list[int] | None``."""
+    field = model.model_fields[parameters(model)[parameter]]
+    found: set[object] = set()
+    todo: list[object] = [field.annotation]
+    while todo:
+        annotation = todo.pop()
+        origin = typing.get_origin(annotation)
+        found.add(annotation if origin is None else origin)
+        if origin is not None and origin is not typing.Literal:
+            todo += typing.get_args(annotation)
+    # A field that may also be text takes any text.
+    return found - {int, bool} if str in found else found
 
 
 def _shown(name: str) -> str:

@@ -159,8 +159,9 @@ def test_a_name_is_taken_once_per_tenant() -> None:
     [
         "permit(principal, action, resource);",
         'permit(principal, action in Action::"compute:nodes:*", resource);',
-        'permit(principal, action in [Action::"compute:reservations:read", Action::"compute:pools:manage"],'
-        " resource);",
+        """permit(principal, action in [
+            Action::"compute:reservations:read", Action::"compute:pools:manage"
+        ], resource);""",
     ],
 )
 def test_a_tenant_cannot_permit_what_is_not_about_reservations(text: str) -> None:

@@ -47,8 +47,10 @@ def test_there_are_examples() -> None:
         ("permit(principal, action", 1, "not a Cedar policy"),
         ("permit(principal, action, resource);\n\nforbid(all);", 3, "not a Cedar policy"),
         (
-            '// a comment; with a semicolon\n@message("; not an end")\n'
-            "forbid(principal, action, resource) when { context.gpu > 1 };",
+            (
+                '// a comment; with a semicolon\n@message("; not an end")\n'
+                "forbid(principal, action, resource) when { context.gpu > 1 };"
+            ),
             2,
             "attribute `gpu`",
         ),
@@ -87,7 +89,7 @@ def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
 
 def test_more_than_ten_policies_keep_their_order() -> None:
     text = "".join(f'@id("p{number}") forbid(principal, action, resource);' for number in range(12))
-    assert [name for name in cedar.compile_set([("t", text)]).documents] == [
+    assert list(cedar.compile_set([("t", text)]).documents) == [
         f"t/p{number}" for number in range(12)
     ]
 

@@ -83,11 +83,11 @@ H100S = Attributes(
 @pytest.mark.parametrize(
     ("asked", "limits"),
     [
-        (dict(gpus=9), [("gpus", "<=", 8, 9)]),
-        (dict(duration_minutes=73 * 60), [("durationMinutes", "<=", 4320, 4380)]),
-        (dict(region="ap-south"), [("region", "in", ("eu-west", "us-east"), "ap-south")]),
+        ({"gpus": 9}, [("gpus", "<=", 8, 9)]),
+        ({"duration_minutes": 73 * 60}, [("durationMinutes", "<=", 4320, 4380)]),
+        ({"region": "ap-south"}, [("region", "in", ("eu-west", "us-east"), "ap-south")]),
         (
-            dict(gpus=9, duration_minutes=4380),
+            {"gpus": 9, "duration_minutes": 4380},
             [("gpus", "<=", 8, 9), ("durationMinutes", "<=", 4320, 4380)],
         ),
     ],

@@ -1,0 +1,44 @@
+"""Cursors."""
+
+import base64
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bettercompute.errors import InvalidInput
+from bettercompute.web import pagination
+
+pytestmark = pytest.mark.rule("A5")
+
+
+def test_a_cursor_says_what_was_put_into_it() -> None:
+    cursor = pagination.encode("tokens", "tok_1", 7)
+    assert pagination.decode("tokens", cursor, str, int) == ("tok_1", 7)
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "?",
+        "ü",
+        "x" * 600,
+        pagination.encode("reservations", "rsv_1"),
+        pagination.encode("tokens", 7),
+        pagination.encode("tokens", "a", "b"),
+        pagination.encode("tokens", "a\x00b"),
+        base64.urlsafe_b64encode(b"[" * 380).decode(),
+        base64.urlsafe_b64encode(b"{}").decode(),
+    ],
+)
+def test_a_cursor_that_is_not_of_this_list_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidInput, match="cursor: not a cursor of this list"):
+        pagination.decode("tokens", cursor, str)
+
+
+@given(st.text(max_size=80))
+def test_no_text_raises_anything_else(cursor: str) -> None:
+    with contextlib.suppress(InvalidInput):
+        pagination.decode("tokens", cursor, str)
