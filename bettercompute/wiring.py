@@ -44,6 +44,7 @@ RESYNCS: Mapping[str, str] = {
     "reservation": "reservations.queries:live_keys",
     "pool": "reservations.queries:pending_pools",
     "inventory": "nodes.queries:unapplied_inventories",
+    "node": "nodes.queries:nodes_unconfirmed",
 }
 
 TICKS: tuple[Tick, ...] = (

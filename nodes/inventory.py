@@ -45,9 +45,15 @@ def apply(
 
 @transaction.atomic
 def apply_all(
-    hosts: Mapping[str, HostInventory], *, host_reserve_vcpu: int = HOST_RESERVE_VCPU_DEFAULT
+    hosts: Mapping[str, HostInventory],
+    *,
+    host_reserve_vcpu: int = HOST_RESERVE_VCPU_DEFAULT,
+    registered: Iterable[str] = (),
 ) -> None:
-    """``apply`` for many nodes, in as many statements as for one. All or nothing."""
+    """``apply`` for many nodes, in as many statements as for one. All or nothing.
+
+    ``registered`` are nodes that this transaction added: their event comes first.
+    """
     reported = {node_id: projection.rows_of(node_id, host) for node_id, host in hosts.items()}
     changes = _compare(reported, booked_gpus=frozenset())
     if any(each.rows for each in changes.values()):
@@ -58,7 +64,9 @@ def apply_all(
     amounts = resources.set_allocatable_of_many(
         {node_id: allocatable(host, host_reserve_vcpu) for node_id, host in hosts.items()}
     )
-    _tell(changes, amounts)
+    _wake(changes, amounts)
+    notices.publish_of_nodes("node.registered", registered)
+    _publish(changes, amounts)
     _tell_overcommitted(list(hosts), amounts.overcommitted)
 
 
@@ -84,6 +92,18 @@ def reconcile(key: str, fence: Callable[[], AbstractContextManager[None]]) -> Ou
     return Done()
 
 
+def host_reserve_vcpu(node_id: str) -> int:
+    """How many CPUs the pool's policy keeps for the host itself."""
+    row = INVENTORY.one("host_reserve_vcpu", node_id=node_id)
+    return HOST_RESERVE_VCPU_DEFAULT if row is None or row[0] is None else int(row[0])
+
+
+def record(hosts: Mapping[str, HostInventory]) -> None:
+    """Remember these as applied first inventories, where no agent has reported one yet."""
+    rows = [{"node_id": node_id, "body": host.to_wire()} for node_id, host in hosts.items()]
+    INVENTORY.run("record", rows=json.dumps(rows))
+
+
 def unapplied() -> list[str]:
     """The nodes whose last inventory is not applied yet: for the resync (C27)."""
     return [node_id for (node_id,) in INVENTORY.all("any_unapplied")]
@@ -93,7 +113,7 @@ def _apply_or_refuse(node_id: str, body: str) -> str:
     """Apply under a savepoint; answers why it was refused, or nothing."""
     try:
         host = HostInventory.from_wire(json.loads(body))
-        apply(node_id, host, host_reserve_vcpu=_host_reserve_vcpu(node_id))
+        apply(node_id, host, host_reserve_vcpu=host_reserve_vcpu(node_id))
     except DuplicateIdentity as refused:
         why = Why(reason="DuplicateIdentity", message=refused.message)
     except ValidationError as refused:
@@ -103,12 +123,6 @@ def _apply_or_refuse(node_id: str, body: str) -> str:
         return ""
     conditions.put(Condition.INVENTORY_REFUSED, {node_id: why})
     return why.message
-
-
-def _host_reserve_vcpu(node_id: str) -> int:
-    """How many CPUs the pool's policy keeps for the host itself."""
-    row = INVENTORY.one("host_reserve_vcpu", node_id=node_id)
-    return HOST_RESERVE_VCPU_DEFAULT if row is None or row[0] is None else int(row[0])
 
 
 def _compare(
@@ -148,10 +162,15 @@ def _write(rows: list[DeviceRow]) -> None:
         )
 
 
-def _tell(changes: Mapping[str, Changes], amounts: resources.AllocatableChange) -> None:
+def _wake(changes: Mapping[str, Changes], amounts: resources.AllocatableChange) -> None:
+    notices.wake(
+        changed={node_id for node_id, each in changes.items() if each.rows} | amounts.changed,
+        gained={node_id for node_id, each in changes.items() if each.gained} | amounts.changed,
+    )
+
+
+def _publish(changes: Mapping[str, Changes], amounts: resources.AllocatableChange) -> None:
     changed = {node_id for node_id, each in changes.items() if each.rows} | amounts.changed
-    gained = {node_id for node_id, each in changes.items() if each.gained} | amounts.changed
-    notices.wake(changed=changed, gained=gained)
     notices.publish_of_nodes("node.inventory-changed", changed)
     for node_id, each in changes.items():
         notices.publish_of_devices("device.unhealthy", node_id, each.failed)

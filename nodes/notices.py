@@ -46,6 +46,9 @@ def wake(*, changed: Iterable[str], gained: Iterable[str]) -> None:
 
 def publish_of_nodes(event: str, nodes: Iterable[str], *, reason: str | None = None) -> None:
     """Publish what happened to these nodes, in the transaction that did it (C20)."""
+    nodes = list(nodes)
+    if not nodes:
+        return
     events.publish_many(
         NewEvent(
             type=event,
@@ -64,6 +67,8 @@ def publish_of_nodes(event: str, nodes: Iterable[str], *, reason: str | None = N
 
 def publish_of_devices(event: str, node_id: str, reasons: Mapping[str, str]) -> None:
     """Publish what happened to devices of one node, each with its reason."""
+    if not reasons:
+        return
     events.publish_many(
         NewEvent(
             type=event,

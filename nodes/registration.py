@@ -31,23 +31,24 @@ def register(
         NameTaken: ``details.nodeId`` is the node that has the name.
     """
     node = _new(pool_id, name, labels, system_labels, platform_trusted)
-    created = register_all([node])
-    if not created:
+    if not add([node]):
         taken = Node.objects.get(pool_id=pool_id, name=name)
         raise NameTaken(f"The pool has a node {name} already.", nodeId=taken.pk)
+    notices.publish_of_nodes("node.registered", [node.pk])
     return node
 
 
-def register_all(nodes: Sequence[Node]) -> list[Node]:
-    """Add new nodes, sorted by id; answers those whose name was still free in their pool."""
+def add(nodes: Sequence[Node]) -> list[Node]:
+    """Insert new nodes, sorted by id; answers those whose name was still free in their pool.
+
+    Their event is the caller's to publish, after all else that it locks (C19).
+    """
     ordered = sorted(nodes, key=lambda node: node.pk)
     Node.objects.bulk_create(ordered, ignore_conflicts=True)
     there = set(
         Node.objects.filter(pk__in=[node.pk for node in ordered]).values_list("pk", flat=True)
     )
-    created = [node for node in ordered if node.pk in there]
-    notices.publish_of_nodes("node.registered", [node.pk for node in created])
-    return created
+    return [node for node in ordered if node.pk in there]
 
 
 def _new(

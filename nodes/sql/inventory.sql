@@ -63,6 +63,16 @@ SET gpu_id = excluded.gpu_id,
     version = devices.version + 1
 WHERE devices.node_id = excluded.node_id;
 
+-- name: record
+-- An import: what an agent would report first. What an agent did report stays.
+INSERT INTO node_inventories (node_id, seq, body, received_at, applied_at, error)
+SELECT node_id, 0, body, compute_now(), compute_now(), ''
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS imported (node_id text, body jsonb)
+ORDER BY node_id
+ON CONFLICT (node_id) DO UPDATE
+SET body = excluded.body, received_at = excluded.received_at, applied_at = excluded.applied_at
+WHERE node_inventories.seq = 0 AND node_inventories.body <> excluded.body;
+
 -- name: unapplied
 SELECT seq, body
 FROM node_inventories

@@ -1,0 +1,64 @@
+"""REST of nodes, for operators and owners of pools (A4)."""
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from bettercompute.web import schema
+from bettercompute.web.views import ApiView
+from bettercompute.wire import nodes as wire
+from nodes import queries
+from nodes.operations import cordon
+from nodes.queries import Filters
+
+
+class NodesView(ApiView):
+    """The nodes of the tenant's pools; an operator's are all."""
+
+    @schema.describe(query=wire.NodeQuery, answers={200: wire.NodeList})
+    def get(self, request: Request) -> HttpResponse:
+        """List, by id."""
+        wanted = self.query(wire.NodeQuery)
+        filters = Filters(wanted.pool_id, wanted.state)
+        caller = self.caller(wanted.tenant_id)
+        page = queries.page(caller, filters, limit=wanted.limit, cursor=wanted.cursor)
+        return self.answer(page)
+
+
+class NodeView(ApiView):
+    """One node."""
+
+    @schema.describe(query=wire.TenantQuery, answers={200: wire.Node})
+    def get(self, request: Request, node_id: str) -> HttpResponse:
+        """Get it, with devices, resources and conditions."""
+        # No version as ETag: what is shown here changes without one (liveness, bookings).
+        return self.answer(
+            queries.get(self.caller(self.query(wire.TenantQuery).tenant_id), node_id)
+        )
+
+
+class CordonView(ApiView):
+    """No new placements."""
+
+    @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
+    def post(self, request: Request, node_id: str) -> HttpResponse:
+        """Cordon it: what is there stays until it ends."""
+        wanted = self.body(wire.NodeVerb)
+        caller = self.caller(wanted.tenant_id)
+        if wanted.preview:
+            return self.answer(cordon.preview(caller, node_id=node_id))
+        done = cordon.apply(caller, node_id=node_id, if_match=self.if_match())
+        return self.answer(done, version=done.node.version)
+
+
+class UncordonView(ApiView):
+    """New placements again."""
+
+    @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
+    def post(self, request: Request, node_id: str) -> HttpResponse:
+        """End its cordon."""
+        wanted = self.body(wire.NodeVerb)
+        caller = self.caller(wanted.tenant_id)
+        if wanted.preview:
+            return self.answer(cordon.preview(caller, node_id=node_id))
+        done = cordon.end(caller, node_id=node_id, if_match=self.if_match())
+        return self.answer(done, version=done.node.version)
