@@ -3,6 +3,7 @@
 import logging
 import logging.config
 import re
+import sys
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -20,6 +21,18 @@ _SECRET_VALUES = re.compile(
     r"|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password of a URL
 )
+
+
+class Stderr(logging.StreamHandler[Any]):
+    """Writes to what is standard error at that moment: a test runner or a supervisor swaps it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        """Looked up each time."""
+        return sys.stderr
 
 
 def configure() -> None:
@@ -90,7 +103,7 @@ def _standard_library(shared: list[Any]) -> dict[str, Any]:
                 ],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "handlers": {"stderr": {"()": Stderr, "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {
             # A 4xx is the client's business and answered; the server's own errors are logged.
