@@ -88,7 +88,11 @@ def _standard_library(shared: list[Any]) -> dict[str, Any]:
     renderer: list[Any] = (
         [structlog.processors.format_exc_info, redact, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.processors.format_exc_info, redact, structlog.dev.ConsoleRenderer()]
+        else [
+            structlog.processors.format_exc_info,
+            redact,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ]
     )
     return {
         "version": 1,
