@@ -5,7 +5,7 @@ import os
 os.environ.setdefault("BETTERCOMPUTE_SECRET_KEY", "only-for-tests-" + "x" * 50)
 
 from bettercompute.settings.base import *
-from bettercompute.settings.base import BASE_DIR, DATABASES
+from bettercompute.settings.base import DATABASES
 
 ALLOWED_HOSTS = ["*"]
 DEMO_ALLOWED = True
@@ -14,6 +14,6 @@ DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_DB_NAME", "test_bet
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 HINTS = False  # no broker thread behind a test; tests of the hints themselves switch it on
 # Static files straight from where they are: nothing is collected for a test.
-STATIC_ROOT = BASE_DIR / "static"
+STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
