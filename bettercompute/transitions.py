@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connection
 from psycopg import sql as composing
+from psycopg.types.json import Jsonb
 
 from bettercompute import errors
 from bettercompute.states import Machine
@@ -34,7 +35,8 @@ def move(
         raise errors.InvalidState(
             f"{row_id} is {before} and cannot become {after}", state=before, version=version
         )
-    assignments = {**(values or {}), "state": after}
+    assignments = {name: _as_column(value) for name, value in (values or {}).items()}
+    assignments["state"] = after
     statement = composing.SQL(
         "UPDATE {table} SET {assignments}, version = version + 1"
         " WHERE id = {id} AND version = {version} RETURNING version"
@@ -53,6 +55,11 @@ def move(
     if row is None:
         raise _conflict(machine, row_id)
     return int(row[0])
+
+
+def _as_column(value: Any) -> Any:
+    """Objects and lists are JSON columns; a state change never sets an array."""
+    return Jsonb(value) if isinstance(value, dict | list) else value
 
 
 def _conflict(machine: Machine, row_id: str) -> errors.ApiError:

@@ -5,6 +5,8 @@ from django.urls import include, path
 
 from bettercompute.iam import api as iam
 from bettercompute.web import health, openapi
+from nodes import api as nodes
+from reservations import api as reservations
 
 handler400 = "bettercompute.web.pages.bad_request"
 handler403 = "bettercompute.web.pages.forbidden"
@@ -18,6 +20,14 @@ api_v1 = [
     path("policies", iam.PoliciesView.as_view()),
     path("policies/dry-run", iam.PolicyDryRunView.as_view()),
     path("policies/<str:policy_id>", iam.PolicyView.as_view()),
+    path("reservations", reservations.ReservationsView.as_view()),
+    path("reservations/<str:reservation_id>", reservations.ReservationView.as_view()),
+    path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
+    path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("nodes", nodes.NodesView.as_view()),
+    path("nodes/<str:node_id>", nodes.NodeView.as_view()),
+    path("nodes/<str:node_id>/cordon", nodes.CordonView.as_view()),
+    path("nodes/<str:node_id>/uncordon", nodes.UncordonView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),
     path("docs", openapi.page, name="api-docs"),
 ]

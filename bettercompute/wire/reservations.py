@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.base import AnswerModel, EpochMs, Id, Text, WireModel
@@ -65,6 +65,17 @@ class CountRange(WireModel):
     max: Count
 
 
+def _count_branch(value: object) -> str:
+    return "Range" if isinstance(value, dict | CountRange) else "Number"
+
+
+# Discriminated, so that a mistake is reported once, against the branch that was meant.
+CountOrRange = Annotated[
+    Annotated[Count, Tag("Number")] | Annotated[CountRange, Tag("Range")],
+    Discriminator(_count_branch),
+]
+
+
 class SelectorTerm(WireModel):
     """One condition on a device or its node: model, memoryGiB, driver, or a label."""
 
@@ -88,7 +99,7 @@ class DeviceLine(WireModel):
     """So many devices of one class. With `anyOf`, the alternatives in order of preference."""
 
     device_class: DeviceClass = Field(alias="class")
-    count: Count | CountRange
+    count: CountOrRange
     profile: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     topology: Topology | None = None
     selector: Selector | None = None
@@ -98,6 +109,18 @@ class AnyOfLine(WireModel):
     """Alternatives in place of one device line, the first that fits wins."""
 
     any_of: Annotated[list[DeviceLine], Field(min_length=1, max_length=16)] = Field(alias="anyOf")
+
+
+def _line_branch(value: object) -> str:
+    if isinstance(value, AnyOfLine) or (isinstance(value, dict) and "anyOf" in value):
+        return "Alternatives"
+    return "Line"
+
+
+DeviceEntry = Annotated[
+    Annotated[AnyOfLine, Tag("Alternatives")] | Annotated[DeviceLine, Tag("Line")],
+    Discriminator(_line_branch),
+]
 
 
 class Resources(WireModel):
@@ -152,7 +175,7 @@ class ReservationRequest(WireModel):
 
     tenant_id: Id
     pool_id: Id
-    devices: Annotated[list[AnyOfLine | DeviceLine], Field(min_length=1, max_length=16)]
+    devices: Annotated[list[DeviceEntry], Field(min_length=1, max_length=16)]
     duration: int | Annotated[str, StringConstraints(min_length=1, max_length=64)]
     start: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     binding: Binding = Binding.HOLD

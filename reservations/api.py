@@ -1,0 +1,125 @@
+"""REST of reservations (A4)."""
+
+import json
+from typing import Annotated, Literal
+
+from django.http import HttpResponse
+from pydantic import Field
+from rest_framework.request import Request
+
+from bettercompute import errors
+from bettercompute.states import ReservationState
+from bettercompute.web import schema
+from bettercompute.web.views import ApiView
+from bettercompute.wire.base import Id, WireModel
+from bettercompute.wire.reservations import (
+    Reservation,
+    ReservationList,
+    ReservationRequest,
+    ReservationVerb,
+)
+from reservations import admission, ending, queries, waiting
+from reservations.queries import Filters
+
+VISIBLE_STATES = tuple(state for state in ReservationState if state != ReservationState.DRAFT)
+
+
+class TenantQuery(WireModel):
+    """Which tenant, for a caller who belongs to several."""
+
+    tenant_id: Id | None = None
+
+
+class ListQuery(TenantQuery):
+    """Which reservations, and which page of them (R37)."""
+
+    scope: Literal["mine", "all"] = "mine"
+    state: list[ReservationState] = []
+    pool_id: Id | None = None
+    limit: Annotated[int, Field(ge=1, le=queries.PAGE_MAX)] = queries.PAGE_DEFAULT
+    cursor: Id | None = None
+
+
+class ReservationsView(ApiView):
+    """The tenant's reservations."""
+
+    @schema.describe(query=ListQuery, answers={200: ReservationList})
+    def get(self, request: Request) -> HttpResponse:
+        """List, newest first."""
+        wanted = self.query(ListQuery)
+        filters = Filters(wanted.scope, tuple(wanted.state), wanted.pool_id)
+        page = queries.page(
+            self.caller(wanted.tenant_id), filters, limit=wanted.limit, cursor=wanted.cursor
+        )
+        return self.answer(ReservationList(items=list(page.items), next_cursor=page.next_cursor))
+
+    @schema.describe(body=ReservationRequest, answers={201: Reservation, 200: Reservation})
+    def post(self, request: Request) -> HttpResponse:
+        """Reserve devices: 201 for a new reservation, 200 for the one this key already reached."""
+        wanted = self.body(ReservationRequest)
+        key = agreed_key(wanted.idempotency_key, self.idempotency_key())
+        admitted = admission.admit(self.caller(wanted.tenant_id), wanted, idempotency_key=key)
+        shown = waiting.latest(admitted.reservation_id)
+        answered = self.answer(
+            shown, status=201 if admitted.created else 200, version=shown.version
+        )
+        answered["Location"] = f"/api/v1/reservations/{shown.id}"
+        if wanted.wait is not None and shown.operation.state == "running":
+            answered["X-BetterCompute-Wait"] = json.dumps(
+                {
+                    "reservationId": shown.id,
+                    "timeoutMs": waiting.capped(wanted.wait.timeout_ms),
+                }
+            )
+        return answered
+
+
+class ReservationView(ApiView):
+    """One reservation."""
+
+    @schema.describe(query=TenantQuery, answers={200: Reservation})
+    def get(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Get it."""
+        caller = self.caller(self.query(TenantQuery).tenant_id)
+        shown = queries.get(caller, reservation_id)
+        return self.answer(shown, version=shown.version)
+
+
+class ReleaseView(ApiView):
+    """Ending one."""
+
+    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    def post(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Release it now: a pending one is cancelled, an ended one stays as it is."""
+        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        ended = ending.release(caller, reservation_id=reservation_id, if_match=self.if_match())
+        shown = queries.answer(ended)
+        return self.answer(shown, version=shown.version)
+
+
+class CancelView(ApiView):
+    """Withdrawing one that has not started."""
+
+    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    def post(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Cancel it."""
+        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        ended = ending.cancel(caller, reservation_id=reservation_id, if_match=self.if_match())
+        shown = queries.answer(ended)
+        return self.answer(shown, version=shown.version)
+
+
+def agreed_key(in_body: str | None, in_header: str | None) -> str:
+    """The idempotency key, given as a field, as a header, or the same as both (R2).
+
+    Raises:
+        errors.InvalidInput: it is missing, or the two differ.
+    """
+    if in_body is not None and in_header is not None and in_body != in_header:
+        raise errors.InvalidInput.at("idempotencyKey", "differs from the header Idempotency-Key")
+    key = in_body if in_body is not None else in_header
+    if key is None:
+        raise errors.InvalidInput.at(
+            "idempotencyKey", "is required, as a field or as the header Idempotency-Key"
+        )
+    return key

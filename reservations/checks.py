@@ -1,0 +1,54 @@
+"""Invariants of reservations, as queries that answer the offenders (C39)."""
+
+from collections.abc import Callable, Iterable
+
+from bettercompute import sql
+from bettercompute.findings import Finding
+
+CHECKS = sql.load(__package__, "checks")
+
+OFFENDERS_SHOWN_MAX = 5
+
+
+def bookings_of_live_allocations() -> Iterable[Finding]:
+    """Every booking that reaches into the future belongs to an allocation that holds it."""
+    yield from _offenders(
+        "bookings_of_ended_allocations",
+        check="reservations.bookings",
+        says="bookings go on though their allocation has ended",
+        do="Report it: this must not happen. `better-compute release` frees them.",
+    )
+
+
+def charges_of_live_reservations() -> Iterable[Finding]:
+    """A reservation is charged exactly while it is not terminal (C14)."""
+    yield from _offenders(
+        "charges_of_ended_reservations",
+        check="reservations.charges",
+        says="ended reservations are still charged to a quota",
+        do="Report it: this must not happen.",
+    )
+
+
+def overdue_ends() -> Iterable[Finding]:
+    """Nothing is still running a minute behind its end: late at worst, never stuck (C27)."""
+    yield from _offenders(
+        "overdue_ends",
+        check="reservations.overdue",
+        says="reservations have passed their end and are not released",
+        do="See that a worker and beat run, then look at the work queue's last errors.",
+    )
+
+
+ALL: tuple[Callable[[], Iterable[Finding]], ...] = (
+    bookings_of_live_allocations,
+    charges_of_live_reservations,
+    overdue_ends,
+)
+
+
+def _offenders(statement: str, *, check: str, says: str, do: str) -> Iterable[Finding]:
+    found = [key for (key,) in CHECKS.all(statement)]
+    if found:
+        shown = ", ".join(found[:OFFENDERS_SHOWN_MAX])
+        yield Finding(check=check, message=f"{len(found)} {says}: {shown}", do=do)

@@ -1,0 +1,91 @@
+"""While a reservation is active: conditions, never an end (R24).
+
+Node trouble and sick devices raise ``Degraded``; an end that comes near raises ``EndingSoon`` and
+``reservation.ending``. Nothing here releases anything.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from bettercompute import clock
+from bettercompute.states import AllocationState
+from nodes import assignments
+from nodes import health as node_health
+from reservations import conditions, ending, lifecycle, moments
+from reservations.bindings import verdict
+from reservations.conditions import Conditions, ConditionType, Reason
+from reservations.lifecycle import Effects
+from reservations.models import Allocation, Reservation
+
+
+def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    """Set and clear the conditions of an active reservation from its nodes and devices."""
+    allocations = ending.live_allocations(reservation)
+    _follow_reports(reservation, allocations)
+    wanted = _degraded(reservation.conditions, _troubles(allocations), clock.to_ms(now))
+    wanted = _ending_soon(reservation, wanted, now, effects)
+    if wanted != reservation.conditions:
+        lifecycle.amend(reservation, {"conditions": wanted})
+
+
+def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation]) -> None:
+    """An allocation that its node let go of binds again; ``BindingLost`` lasts until it has."""
+    reports = {report.allocation_id: report for report in assignments.reports(reservation.id)}
+    said = verdict.judge(allocations, reports)
+    for allocation in said.lost:
+        lifecycle.move_allocation(allocation, AllocationState.BINDING)
+    for allocation in said.bound:
+        document = verdict.document(allocation, reports[allocation.id])
+        lifecycle.move_allocation(allocation, AllocationState.BOUND, {"binding": document})
+
+
+def _troubles(allocations: Sequence[Allocation]) -> Iterable[tuple[Reason, str]]:
+    """What is wrong now, the gravest first."""
+    for allocation in allocations:
+        if allocation.state == AllocationState.BINDING:
+            yield Reason.BINDING_LOST, f"{allocation.node_id} let go of {allocation.id}."
+    health = node_health.of(
+        node_ids=[a.node_id for a in allocations],
+        device_ids=[device for a in allocations for device in a.device_ids],
+    )
+    if health.unreachable:
+        yield Reason.NODE_UNREACHABLE, f"No contact with {', '.join(health.unreachable)}."
+    if health.unhealthy_devices:
+        yield Reason.DEVICE_UNHEALTHY, f"Unhealthy: {', '.join(health.unhealthy_devices)}."
+    if health.overcommitted:
+        yield (
+            Reason.HOST_OVERCOMMITTED,
+            f"More is booked than {', '.join(health.overcommitted)} has.",
+        )
+
+
+def _degraded(
+    known: Sequence[dict[str, Any]], troubles: Iterable[tuple[Reason, str]], now_ms: int
+) -> Conditions:
+    gravest = next(iter(troubles), None)
+    if gravest is None:
+        return conditions.clear(known, ConditionType.DEGRADED)
+    reason, message = gravest
+    return conditions.put(
+        known, ConditionType.DEGRADED, reason=reason, message=message, now_ms=now_ms
+    )
+
+
+def _ending_soon(
+    reservation: Reservation, known: Conditions, now: datetime, effects: Effects
+) -> Conditions:
+    assert reservation.ends_at is not None
+    if reservation.ends_at - moments.ENDING_NOTICE > now:
+        return conditions.clear(known, ConditionType.ENDING_SOON)  # re-armed by an extension
+    if conditions.find(known, ConditionType.ENDING_SOON) is not None:
+        return known
+    end_ms = clock.to_ms(reservation.ends_at)
+    effects.event(reservation, "ending", end=end_ms)
+    return conditions.put(
+        known,
+        ConditionType.ENDING_SOON,
+        reason="EndReached",
+        message="It ends within 15 minutes; extend it if you need it longer.",
+        now_ms=clock.to_ms(now),
+    )

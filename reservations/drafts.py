@@ -1,0 +1,127 @@
+"""The draft row: a request written down before anything is decided (R1, R6-R9).
+
+Its id is derived from tenant, identity and key, so a retry reaches the same row, whatever happened
+in between.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from bettercompute import clock, errors, ids, sql
+from bettercompute.iam.callers import Caller
+from bettercompute.states import ReservationState
+from pools.requests import NormalisedRequest
+from reservations import moments
+
+DRAFTS = sql.load(__package__, "drafts")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a key has reached: a fresh draft, or what was there before."""
+
+    id: str
+    fresh: bool
+    state: ReservationState
+    request_hash: str
+    host_share: Mapping[str, int]
+    confirmation_id: str
+    confirm_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewDraft:
+    """Everything that is written for a request."""
+
+    request: NormalisedRequest
+    idempotency_key: str
+    host_share: Mapping[str, int]
+    gpu_milli: int
+    attributes: Mapping[str, Any]
+
+
+def record(caller: Caller, new: NewDraft) -> Draft:
+    """Transaction 1 of R10: write the draft, or find what the key reached before.
+
+    Raises:
+        errors.Conflict: the key was used for a different request; ``details.reservationId`` is it.
+    """
+    draft_id = ids.reservation(caller.tenant_id, caller.account_id, new.idempotency_key)
+    with transaction.atomic(durable=True):
+        row = DRAFTS.one("record", **_columns(draft_id, caller, new))
+    assert row is not None
+    fresh = bool(row[0])
+    draft = (
+        Draft(
+            id=draft_id,
+            fresh=True,
+            state=ReservationState.DRAFT,
+            request_hash=new.request.hash,
+            host_share=new.host_share,
+            confirmation_id="",
+            confirm_until=None,
+        )
+        if fresh
+        else find(draft_id)
+    )
+    assert draft is not None
+    if draft.request_hash != new.request.hash:
+        raise errors.Conflict(
+            "This idempotency key was used for a different request.", reservationId=draft_id
+        )
+    return draft
+
+
+def find(draft_id: str) -> Draft | None:
+    """What a key reached before, if anything."""
+    row = DRAFTS.one("find", id=draft_id)
+    if row is None:
+        return None
+    state, request_hash, host_share, confirmation_id, confirm_until = row
+    return Draft(
+        id=draft_id,
+        fresh=False,
+        state=ReservationState(state),
+        request_hash=request_hash,
+        host_share=json.loads(host_share),
+        confirmation_id=confirmation_id,
+        confirm_until=confirm_until,
+    )
+
+
+def written_at_ms(draft_id: str) -> int | None:
+    """When the key was first used, in epoch milliseconds; None where it never was."""
+    row = DRAFTS.one("written_at", id=draft_id)
+    return None if row is None else clock.to_ms(row[0])
+
+
+def abandoned(*, limit: int, age: timedelta = moments.DRAFT_LIFETIME) -> list[str]:
+    """Drafts that nobody came back to (R9)."""
+    return [draft_id for (draft_id,) in DRAFTS.all("abandoned", age=age, limit=limit)]
+
+
+def _columns(draft_id: str, caller: Caller, new: NewDraft) -> dict[str, Any]:
+    request = new.request
+    return {
+        "id": draft_id,
+        "tenant_id": caller.tenant_id,
+        "pool_id": request.pool_id,
+        "owner_id": caller.account_id,
+        "idempotency_key": new.idempotency_key,
+        "request": json.dumps(request.document),
+        "request_hash": request.hash,
+        "host_share": json.dumps(dict(new.host_share)),
+        "duration_ms": request.duration_ms,
+        "requested_start": None if request.start_ms is None else clock.from_ms(request.start_ms),
+        "lease_seconds": request.lease_seconds,
+        "gpu_milli": new.gpu_milli,
+        "spot": request.spot,
+        "priority": request.priority,
+        "labels": json.dumps(dict(request.labels)),
+        "attributes": json.dumps(dict(new.attributes)),
+    }

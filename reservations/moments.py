@@ -1,0 +1,69 @@
+"""When to look at a reservation again (R24). Pure: instants in, an instant out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bettercompute.states import ReservationState
+
+CHECK_BEFORE_START = timedelta(minutes=15)
+ENDING_NOTICE = timedelta(minutes=15)
+BIND_TIMEOUT = timedelta(minutes=5)
+UNBIND_TIMEOUT = timedelta(minutes=5, seconds=30)  # half a minute behind the quarantine
+ACTIVE_RECHECK = timedelta(minutes=15)
+PENDING_RETRY = timedelta(seconds=30)
+RIVAL_RETRY = timedelta(seconds=1)
+DRAFT_LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The instants of one reservation that matter."""
+
+    state: ReservationState
+    created_at: datetime
+    starts_at: datetime | None
+    ends_at: datetime | None
+    lease_until: datetime | None
+    bind_deadline: datetime | None
+    confirm_until: datetime | None
+    pending_until: datetime | None
+
+
+def next_look(schedule: Schedule, now: datetime) -> datetime | None:
+    """The first instant from now on at which something may be due, or None for a terminal state.
+
+    An instant already past is answered as ``now``: whatever is overdue is looked at once, at once.
+    """
+    candidates = [max(moment, now) for moment in _moments(schedule, now) if moment is not None]
+    return min(candidates, default=None)
+
+
+def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
+    match schedule.state:
+        case ReservationState.DRAFT:
+            yield schedule.created_at + DRAFT_LIFETIME
+        case ReservationState.AWAITING_CONFIRMATION:
+            yield schedule.confirm_until
+        case ReservationState.PENDING:
+            yield schedule.pending_until
+            yield now + PENDING_RETRY
+        case ReservationState.PLACED:
+            yield schedule.starts_at
+            yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)
+            yield from (schedule.ends_at, schedule.lease_until)
+        case ReservationState.BINDING:
+            if schedule.bind_deadline is None and schedule.starts_at is not None:
+                yield schedule.starts_at + UNBIND_TIMEOUT  # an earlier holder should be gone
+            yield from (schedule.bind_deadline, schedule.ends_at, schedule.lease_until)
+        case ReservationState.ACTIVE:
+            yield from (schedule.ends_at, schedule.lease_until, now + ACTIVE_RECHECK)
+            yield from _ahead(now, schedule.ends_at, ENDING_NOTICE)
+        case _:
+            return
+
+
+def _ahead(now: datetime, moment: datetime | None, before: timedelta) -> Iterable[datetime]:
+    """A notice before ``moment``, unless that has passed already."""
+    if moment is not None and moment - before > now:
+        yield moment - before

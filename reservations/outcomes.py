@@ -1,0 +1,137 @@
+"""What becomes of a reservation once placing was tried: placed, or pending with the reason why.
+
+Shared by admission and by every later try, so both leave the same rows, events and wake-ups.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from bettercompute import clock
+from bettercompute.states import ReservationState
+from pools.planner.reasons import Reason
+from reservations import conditions, lifecycle, moments
+from reservations.conditions import ConditionType
+from reservations.lifecycle import Effects
+from reservations.models import Reservation
+from reservations.placement import Placed, Unplaced
+
+LOST_TO_RIVALS = "LostToRivals"
+NO_CAPACITY = "NoCapacity"
+
+
+def record(
+    reservation: Reservation,
+    outcome: Placed | Unplaced,
+    effects: Effects,
+    values: Mapping[str, Any] | None = None,
+) -> None:
+    """Write down how a try went, for a reservation whose row is locked."""
+    if isinstance(outcome, Placed):
+        _placed(reservation, outcome, effects, values or {})
+    else:
+        _pending(reservation, outcome, effects, values or {})
+
+
+def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any]) -> None:
+    """Leave it to the queued placer (R13)."""
+    queued = conditions.put(
+        reservation.conditions,
+        ConditionType.QUEUED,
+        reason="AwaitingBatch",
+        message="The pool's placer will place it with the next batch.",
+        now_ms=clock.now_ms(),
+    )
+    lifecycle.move(
+        reservation,
+        ReservationState.PENDING,
+        {**values, "conditions": queued, **_requested_window(reservation)},
+    )
+    effects.wake(lifecycle.KIND, reservation.id, clock.now() + moments.PENDING_RETRY)
+    effects.wake(lifecycle.POOL_KIND, reservation.pool_id)
+    effects.event(reservation, "queued")
+
+
+def _placed(
+    reservation: Reservation, outcome: Placed, effects: Effects, values: Mapping[str, Any]
+) -> None:
+    now = clock.now()
+    window = outcome.window
+    lease = reservation.lease_seconds
+    lifecycle.move(
+        reservation,
+        ReservationState.PLACED,
+        {
+            **values,
+            "starts_at": window.start,
+            "ends_at": window.end,
+            "placed_at": now,
+            "lease_until": None if lease is None else now + timedelta(seconds=lease),
+            "gpu_milli": outcome.gpu_milli,
+            "conditions": conditions.clear(
+                reservation.conditions, ConditionType.UNSCHEDULABLE, ConditionType.QUEUED
+            ),
+        },
+    )
+    effects.wake(lifecycle.KIND, reservation.id, _first_look(window.start, now))
+    effects.event(
+        reservation,
+        "placed",
+        nodeIds=sorted({allocation.node_id for allocation in outcome.allocations}),
+        start=clock.to_ms(window.start),
+        end=clock.to_ms(window.end),
+    )
+
+
+def _first_look(start: datetime, now: datetime) -> datetime | None:
+    """Now where it has started; else before the start, with time to check it (R24)."""
+    if start <= now:
+        return None
+    return max(start - moments.CHECK_BEFORE_START, now)
+
+
+def _pending(
+    reservation: Reservation, outcome: Unplaced, effects: Effects, values: Mapping[str, Any]
+) -> None:
+    now = clock.now()
+    unschedulable = conditions.put(
+        conditions.clear(reservation.conditions, ConditionType.QUEUED),
+        ConditionType.UNSCHEDULABLE,
+        reason=LOST_TO_RIVALS if outcome.lost_to_rivals else NO_CAPACITY,
+        message=explain(outcome),
+        now_ms=clock.to_ms(now),
+    )
+    retry = moments.RIVAL_RETRY if outcome.lost_to_rivals else moments.PENDING_RETRY
+    effects.wake(lifecycle.KIND, reservation.id, now + retry)
+    if reservation.state == ReservationState.PENDING:
+        if unschedulable != reservation.conditions:
+            lifecycle.amend(reservation, {"conditions": unschedulable})
+        return
+    lifecycle.move(
+        reservation,
+        ReservationState.PENDING,
+        {**values, "conditions": unschedulable, **_requested_window(reservation)},
+    )
+    effects.event(reservation, "pending", reason="Unschedulable")
+
+
+def _requested_window(reservation: Reservation) -> dict[str, datetime]:
+    """A pending reservation keeps its requested start while that is ahead (R17)."""
+    start = reservation.requested_start
+    if start is None or start <= clock.now():
+        return {}
+    length = timedelta(milliseconds=reservation.duration_ms)
+    return {"starts_at": start, "ends_at": start + length}
+
+
+def explain(outcome: Unplaced) -> str:
+    """Why it does not fit, in a sentence for people."""
+    if outcome.lost_to_rivals:
+        return "Others were faster; it is tried again within a second."
+    if not outcome.reasons:
+        return "The pool has no node that could serve it."
+    return "; ".join(_phrase(reason) for reason in outcome.reasons[:3]) + "."
+
+
+def _phrase(reason: Reason) -> str:
+    return f"{reason.nodes} of the nodes fail {reason.filter} ({reason.needs})"

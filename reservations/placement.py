@@ -1,0 +1,229 @@
+"""Committing a plan: guarded statements under a savepoint, and replanning without the loser.
+
+The planner says where a request would fit in a snapshot; here that becomes rows, or not. Each
+attempt runs under a savepoint. A node, atom or counter that a rival took, or that is no longer
+eligible under lock, rolls back to it, and the next plan does without that node (C17, C18).
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from bettercompute import clock, failpoints, ids
+from bettercompute.failpoints import Failpoint
+from nodes import assignments, bookings, eligibility, resources
+from nodes.assignments import PlannedAssignment
+from nodes.eligibility import Locked
+from pools import snapshot
+from pools.planner import filters
+from pools.planner.packing import Part
+from pools.planner.plan import NoFit, Plan
+from pools.planner.reasons import Reason
+from pools.planner.request import Demand
+from pools.planner.snapshot import Node, Taint
+from reservations.models import Allocation
+
+ATTEMPTS_MAX = 3
+GIB = 1024**3
+
+# Equal candidates are taken in random order, so that rivals do not collide three times (C18). This
+# spreads load and decides no secret.
+_RNG = random.Random()  # noqa: S311
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``[start, end)``, both whole milliseconds (R4)."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What to place: for whom, where, how much, and when."""
+
+    reservation_id: str
+    pool_id: str
+    demand: Demand
+    binding: str
+    duration: timedelta
+    requested_start: datetime | None
+
+    def window(self, now: datetime) -> Window:
+        """The window if it were placed now: a start that has passed is now (R17)."""
+        earliest = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+        start = max(self.requested_start or earliest, earliest)
+        return Window(start, start + self.duration)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """It is booked: these allocations, in this window."""
+
+    window: Window
+    allocations: tuple[Allocation, ...]
+    gpu_milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """It does not fit now, for these reasons; or only rivals were faster."""
+
+    reasons: tuple[Reason, ...]
+    lost_to_rivals: bool
+
+
+class _Lost(Exception):
+    """A rival, or a change of eligibility, took these nodes out of the plan."""
+
+    def __init__(self, nodes: frozenset[str]) -> None:
+        self.nodes = nodes
+        super().__init__(", ".join(sorted(nodes)))
+
+
+def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan | NoFit:
+    """Where it would fit now. Takes no locks; ``place`` decides."""
+    window = claim.window(clock.now())
+    return snapshot.find(
+        claim.pool_id,
+        claim.demand,
+        start=window.start,
+        end=window.end,
+        rng=_RNG,
+        exclude_nodes=exclude_nodes,
+    )
+
+
+def place(claim: Claim, found: Plan | NoFit) -> Placed | Unplaced:
+    """Commit a plan inside the caller's transaction, replanning where rivals were faster.
+
+    The caller holds the reservation's row and has charged its quota (C19).
+    """
+    lost: frozenset[str] = frozenset()
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        if isinstance(found, NoFit):
+            return Unplaced(found.reasons, lost_to_rivals=bool(lost))
+        window = claim.window(clock.now())
+        try:
+            with transaction.atomic():
+                return _commit(claim, found, window)
+        except _Lost as conflict:
+            lost |= conflict.nodes
+        if attempt < ATTEMPTS_MAX:
+            found = look(claim, exclude_nodes=lost)
+    return Unplaced((), lost_to_rivals=True)
+
+
+def _commit(claim: Claim, plan: Plan, window: Window) -> Placed:
+    """One attempt, in the lock order: nodes, devices, bookings, resources."""
+    locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
+    _check_eligible(claim.demand, plan, locked)
+    parts = {ids.new("alloc"): part for part in plan.parts}
+    _book_devices(parts, window)
+    _book_resources(parts, window)
+    failpoints.reach(Failpoint.PLACEMENT_BOOKED)
+    allocations = [_allocation(claim, key, part) for key, part in parts.items()]
+    Allocation.objects.bulk_create(allocations)
+    assignments.plan(_assignment(claim, row, window) for row in allocations)
+    return Placed(
+        window,
+        tuple(allocations),
+        gpu_milli=sum(locked.devices[device].milli for device in plan.device_ids),
+    )
+
+
+def _check_eligible(demand: Demand, plan: Plan, locked: Locked) -> None:
+    """C13: whatever changed since the snapshot is seen under lock; labels are read again too."""
+    gone = {
+        part.node_id
+        for part in plan.parts
+        if not _node_serves(demand, plan, part, locked)
+        or not all(_device_serves(part, device, locked) for device in part.device_ids)
+    }
+    if gone:
+        raise _Lost(frozenset(gone))
+
+
+def _node_serves(demand: Demand, plan: Plan, part: Part, locked: Locked) -> bool:
+    """The planner's own filters, on the row as it is now."""
+    row = locked.nodes.get(part.node_id)
+    if row is None or not row.eligible:
+        return False
+    now = Node(
+        id=row.id,
+        name=part.node_name,
+        cells=(),
+        state=row.state,
+        cordoned=row.cordoned,
+        labels=row.labels,
+        system_labels=row.system_labels,
+        taints=tuple(
+            Taint(t["key"], t.get("value") or "", t.get("effect") or "NoSchedule")
+            for t in row.taints
+        ),
+        resources=part.resources,
+    )
+    return filters.admits(now, plan.lines, demand)
+
+
+def _device_serves(part: Part, device_id: str, locked: Locked) -> bool:
+    device = locked.devices.get(device_id)
+    return device is not None and device.eligible and device.node_id == part.node_id
+
+
+def _book_devices(parts: Mapping[str, Part], window: Window) -> None:
+    """C9: fewer rows than asked means that a rival holds one of the devices."""
+    claims = {key: part.device_ids for key, part in parts.items()}
+    wanted = sum(len(part.device_ids) for part in parts.values())
+    if bookings.book_gang(claims=claims, start=window.start, end=window.end) < wanted:
+        raise _Lost(_taken(parts, window))
+
+
+def _taken(parts: Mapping[str, Part], window: Window) -> frozenset[str]:
+    """The nodes on which somebody else's booking is in the way."""
+    nodes = {device: part.node_id for part in parts.values() for device in part.device_ids}
+    found = bookings.blocking(nodes, start=window.start, end=window.end)
+    return frozenset(nodes[b.device_id] for b in found if b.allocation_id not in parts)
+
+
+def _book_resources(parts: Mapping[str, Part], window: Window) -> None:
+    """C12: all of it or nothing."""
+    amounts = [(part.node_id, key, part.resources) for key, part in parts.items()]
+    if not resources.book(node_amounts=amounts, start=window.start, end=window.end):
+        raise _Lost(frozenset(part.node_id for part in parts.values()))
+
+
+def _allocation(claim: Claim, allocation_id: str, part: Part) -> Allocation:
+    return Allocation(
+        id=allocation_id,
+        reservation_id=claim.reservation_id,
+        node_id=part.node_id,
+        device_ids=list(part.device_ids),
+        resources=part.resources,
+    )
+
+
+def _assignment(claim: Claim, allocation: Allocation, window: Window) -> PlannedAssignment:
+    return PlannedAssignment(
+        allocation_id=allocation.id,
+        owner_key=claim.reservation_id,
+        node_id=allocation.node_id,
+        device_ids=allocation.device_ids,
+        until=window.end,
+        limits=_limits(allocation.resources),
+        binding=claim.binding,
+    )
+
+
+def _limits(booked: Mapping[str, int]) -> dict[str, int]:
+    """Booked host resources as the node enforces them (R31)."""
+    limits = {
+        "cpuMillis": booked.get(resources.VCPU, 0) * 1_000,
+        "memoryBytes": booked.get(resources.MEMORY_GIB, 0) * GIB,
+        "hugepages1Gi": booked.get(resources.HUGEPAGES_1GI, 0),
+    }
+    return {name: amount for name, amount in limits.items() if amount}

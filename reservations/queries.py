@@ -1,0 +1,216 @@
+"""Reads of reservations: one, a page, and the rows behind a use case."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from bettercompute import clock, errors, sql, states
+from bettercompute.iam import decisions
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.decisions import Attributes
+from bettercompute.states import ReservationState
+from bettercompute.wire import reservations as wire
+from reservations.models import Allocation, Reservation
+
+RESERVATIONS = sql.load(__package__, "queries")
+
+PAGE_MAX = 200
+PAGE_DEFAULT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which reservations a list shows (R37)."""
+
+    scope: str = "mine"
+    states: tuple[ReservationState, ...] = ()
+    pool_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of reservations, newest first, and the cursor of the next."""
+
+    items: tuple[wire.Reservation, ...]
+    next_cursor: str | None
+
+
+def access(caller: Caller, reservation_id: str) -> Reservation:
+    """The reservation, if the caller's tenant has it; drafts are internal (R9).
+
+    Raises:
+        errors.NotFound: there is none, it is another tenant's, or it is still a draft.
+    """
+    return _visible(caller, Reservation.objects.filter(id=reservation_id), reservation_id)
+
+
+def access_locked(caller: Caller, reservation_id: str) -> Reservation:
+    """The same, locked FOR NO KEY UPDATE, so no reconciler's bump comes between (C2)."""
+    rows = Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id)
+    return _visible(caller, rows, reservation_id)
+
+
+def locked(reservation_id: str) -> Reservation | None:
+    """The row a reconciler works on, locked; None where there is none."""
+    return Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id).first()
+
+
+def _visible(caller: Caller, rows: QuerySet[Reservation], reservation_id: str) -> Reservation:
+    found = rows.filter(tenant_id=caller.tenant_id).exclude(state=ReservationState.DRAFT).first()
+    if found is None:
+        raise errors.NotFound(f"There is no reservation {reservation_id[:100]} in this tenant.")
+    return found
+
+
+def get(caller: Caller, reservation_id: str) -> wire.Reservation:
+    """The reservation as answered (R5).
+
+    Raises:
+        errors.NotFound: as for ``access``.
+        errors.AccessDenied: a policy denies it.
+    """
+    reservation = access(caller, reservation_id)
+    decision = decisions.decide(
+        caller,
+        "compute:reservations:read",
+        resource_id=reservation.id,
+        attributes=Attributes(tenant=reservation.tenant_id, owner=reservation.owner_id),
+    )
+    decision.require()
+    return answer(reservation)
+
+
+def answer(reservation: Reservation) -> wire.Reservation:
+    """A row as answered, with its allocations."""
+    (shown,) = _answers([reservation])
+    return shown
+
+
+def page(
+    caller: Caller, filters: Filters, *, limit: int = PAGE_DEFAULT, cursor: str | None = None
+) -> Page:
+    """The caller's own reservations, or the tenant's, newest first (R37). Never counts rows.
+
+    Raises:
+        errors.InvalidInput: the cursor is not a reservation of this list.
+    """
+    rows = Reservation.objects.filter(tenant_id=caller.tenant_id)
+    rows = rows.exclude(state=ReservationState.DRAFT)
+    if filters.scope == "mine":
+        rows = rows.filter(owner_id=caller.account_id)
+    if filters.states:
+        rows = rows.filter(state__in=filters.states)
+    if filters.pool_id is not None:
+        rows = rows.filter(pool_id=filters.pool_id)
+    if cursor is not None:
+        rows = rows.filter(_behind(caller, cursor))
+    found = list(rows.order_by("-created_at", "-id")[: limit + 1])
+    more = len(found) > limit
+    shown = found[:limit]
+    return Page(tuple(_answers(shown)), shown[-1].id if more else None)
+
+
+def _behind(caller: Caller, cursor: str) -> Q:
+    last = (
+        Reservation.objects.filter(id=cursor, tenant_id=caller.tenant_id)
+        .values_list("created_at", "id")
+        .first()
+    )
+    if last is None:
+        raise errors.InvalidInput.at("cursor", "must be the nextCursor of an earlier page")
+    created_at, last_id = last
+    return Q(created_at__lt=created_at) | Q(created_at=created_at, id__lt=last_id)
+
+
+def _answers(rows: Sequence[Reservation]) -> list[wire.Reservation]:
+    """Rows as answered; one query for the allocations of all of them."""
+    allocations: dict[str, list[Allocation]] = {row.id: [] for row in rows}
+    for allocation in current_allocations(allocations):
+        allocations[allocation.reservation_id].append(allocation)
+    return [_answer(row, allocations[row.id]) for row in rows]
+
+
+def live_keys() -> list[str]:
+    """Every reservation that is on its way somewhere: for the resync (C27)."""
+    return [key for (key,) in RESERVATIONS.all("live_keys")]
+
+
+def pending_pools() -> list[str]:
+    """Every pool that somebody waits for: for the resync (C27)."""
+    return [key for (key,) in RESERVATIONS.all("pending_pools")]
+
+
+def current_allocations(reservation_ids: Iterable[str]) -> QuerySet[Allocation]:
+    """Allocations that a reservation has now, or had when it ended; failed tries are history."""
+    return (
+        Allocation.objects.filter(reservation_id__in=list(reservation_ids))
+        .exclude(state=states.AllocationState.FAILED)
+        .order_by("id")
+    )
+
+
+def _answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
+    shown = [_allocation(allocation) for allocation in allocations]
+    bindings = [a.binding for a in shown if a.binding is not None]
+    return wire.Reservation(
+        id=row.id,
+        tenant_id=row.tenant_id,
+        pool_id=row.pool_id,
+        state=ReservationState(row.state),
+        request=row.request,
+        during=_window(row),
+        owner_identity_id=row.owner_id,
+        idempotency_key=row.idempotency_key,
+        conditions=[wire.Condition.model_validate(entry) for entry in row.conditions],
+        # A gang reads its bindings from its allocations (R5).
+        binding=bindings[0] if len(shown) == 1 and bindings else None,
+        operation=wire.Operation(id=row.id, state=operation_state(row)),
+        version=row.version,
+        host_share=row.host_share,
+        allocations=shown,
+        quote=quote(row.gpu_milli, row.duration_ms),
+        created_at=clock.to_ms(row.created_at),
+        reason=row.reason or None,
+    )
+
+
+def quote(gpu_milli: int, duration_ms: int) -> wire.Quote:
+    """GPU-hours of the whole window."""
+    return wire.Quote(gpu_hours=gpu_milli * duration_ms / (1_000 * 3_600_000))
+
+
+def _window(row: Reservation) -> wire.Window | None:
+    if row.starts_at is None or row.ends_at is None:
+        return None
+    return wire.Window(start=clock.to_ms(row.starts_at), end=clock.to_ms(row.ends_at))
+
+
+def _allocation(allocation: Allocation) -> wire.Allocation:
+    binding: dict[str, Any] | None = allocation.binding
+    return wire.Allocation(
+        id=allocation.id,
+        node_id=allocation.node_id,
+        device_ids=list(allocation.device_ids),
+        state=states.AllocationState(allocation.state),
+        binding=None if binding is None else wire.NodeBinding.model_validate(binding),
+    )
+
+
+def operation_state(row: Reservation) -> str:
+    """Whether placing is still under way (R5)."""
+    match ReservationState(row.state):
+        case ReservationState.DRAFT:
+            return "running"
+        case ReservationState.PENDING:
+            queued = any(entry["type"] == "Queued" for entry in row.conditions)
+            return "running" if queued else "waiting"
+        case ReservationState.AWAITING_CONFIRMATION:
+            return "waiting"
+        case ReservationState.DENIED | ReservationState.FAILED:
+            return "failed"
+        case ReservationState.EXPIRED | ReservationState.CANCELLED:
+            return "succeeded" if row.placed_at is not None else "failed"
+        case _:
+            return "succeeded"

@@ -1,0 +1,109 @@
+"""Driving one reservation from placed to its end (R24, R26, R35).
+
+Level-triggered: it reads the row, computes what is due, and applies that in one fenced transaction;
+a second run changes nothing. What is overdue runs at once, ends before starts, so a control plane
+that was down for a whole window takes the reservation straight to its end.
+"""
+
+from datetime import datetime
+from typing import assert_never
+
+from bettercompute import clock
+from bettercompute.coordination.fencing import Fence
+from bettercompute.coordination.runner import At, Done, Outcome
+from bettercompute.states import ReservationState
+from reservations import degradation, ending, lifecycle, moments, queries, settling, waiting_line
+from reservations.bindings import hold
+from reservations.lifecycle import Effects
+from reservations.models import Reservation
+from reservations.moments import Schedule
+
+
+def reconcile(key: str, fence: Fence) -> Outcome:
+    """Look at one reservation and do what is due; answers when to look again."""
+    waiting_line.try_place(key, fence, Effects(own_key=key))
+    with fence():
+        reservation = queries.locked(key)
+        if reservation is None:
+            return Done()
+        before = reservation.state
+        effects = Effects(own_key=key)
+        _step(reservation, clock.now(), effects)
+        effects.flush()
+        if reservation.state != before:
+            return At(clock.now())  # what the new state asks for is due at once
+        return _next(reservation)
+
+
+def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    """Do what is due in this state."""
+    state = ReservationState(reservation.state)
+    match state:
+        case ReservationState.DRAFT:
+            _expire_draft(reservation, now)
+        case ReservationState.AWAITING_CONFIRMATION:
+            _expire_confirmation(reservation, now, effects)
+        case ReservationState.PENDING:
+            _expire_pending(reservation, now, effects)
+        case ReservationState.PLACED | ReservationState.BINDING | ReservationState.ACTIVE:
+            _drive(reservation, now, effects)
+        case (
+            ReservationState.RELEASED
+            | ReservationState.FAILED
+            | ReservationState.CANCELLED
+            | ReservationState.EXPIRED
+            | ReservationState.DENIED
+        ):
+            settling.settle(reservation, now, effects)
+        case _:
+            assert_never(state)
+
+
+def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    """Ends come before starts (R24): what is over is released, whatever else is due."""
+    if reservation.ends_at is not None and reservation.ends_at <= now:
+        ending.end(reservation, reason="expired", effects=effects)
+    elif reservation.lease_until is not None and reservation.lease_until <= now:
+        ending.end(reservation, reason="lease-lapsed", effects=effects)
+    if reservation.state == ReservationState.PLACED:
+        hold.begin(reservation, now, effects)
+    if reservation.state == ReservationState.BINDING:
+        hold.advance(reservation, now, effects)
+    if reservation.state == ReservationState.ACTIVE:
+        degradation.refresh(reservation, now, effects)
+
+
+def _expire_draft(reservation: Reservation, now: datetime) -> None:
+    if reservation.created_at + moments.DRAFT_LIFETIME <= now:
+        lifecycle.move(reservation, ReservationState.EXPIRED, {"ended_at": now})
+
+
+def _expire_confirmation(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    if reservation.confirm_until is not None and reservation.confirm_until <= now:
+        lifecycle.move(reservation, ReservationState.EXPIRED, {"ended_at": now, "conditions": []})
+        effects.event(reservation, "expired")
+
+
+def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    if waiting_line.pending_until(reservation) <= now:
+        waiting_line.expire(reservation, now, effects)
+
+
+def _next(reservation: Reservation) -> Outcome:
+    schedule = Schedule(
+        state=ReservationState(reservation.state),
+        created_at=reservation.created_at,
+        starts_at=reservation.starts_at,
+        ends_at=reservation.ends_at,
+        lease_until=reservation.lease_until,
+        bind_deadline=reservation.bind_deadline,
+        confirm_until=reservation.confirm_until,
+        pending_until=_pending_until(reservation),
+    )
+    moment = moments.next_look(schedule, clock.now())
+    return Done() if moment is None else At(moment)
+
+
+def _pending_until(reservation: Reservation) -> datetime | None:
+    is_pending = reservation.state == ReservationState.PENDING
+    return waiting_line.pending_until(reservation) if is_pending else None

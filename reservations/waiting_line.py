@@ -1,0 +1,90 @@
+"""Pending reservations: tried again every 30 s, at once when capacity is freed, until they expire.
+
+Planning happens on a snapshot before any lock; the try itself is one fenced transaction. The line
+of a pool is taken by priority, then age (R13); whoever does not fit lets the next one try.
+"""
+
+from datetime import datetime, timedelta
+
+from bettercompute import clock
+from bettercompute.coordination import workqueue
+from bettercompute.coordination.fencing import Fence
+from bettercompute.coordination.runner import Done, Outcome
+from bettercompute.states import AllocationState, ReservationState
+from pools import catalogue, requests, shares
+from pools.planner.plan import NoFit, Plan
+from reservations import admission, ending, lifecycle, outcomes, placement, queries
+from reservations.lifecycle import Effects
+from reservations.models import Allocation, Reservation
+from reservations.placement import Claim
+
+BATCH_MAX = 50  # 64 subtransactions overflow (R13)
+
+
+def reconcile(key: str, fence: Fence) -> Outcome:
+    """Let the pending reservations of a pool try again, the first in line first."""
+    waiting = [
+        reservation_id
+        for (reservation_id,) in queries.RESERVATIONS.all(
+            "pending_in_pool", pool_id=key, limit=BATCH_MAX + 1
+        )
+    ]
+    for reservation_id in waiting[:BATCH_MAX]:
+        try_place(reservation_id, fence, Effects())
+    if len(waiting) > BATCH_MAX:
+        _wake_the_rest(key, fence)
+    return Done()
+
+
+def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
+    """Try one pending reservation; False where it is not pending (any more)."""
+    reservation = Reservation.objects.filter(
+        id=reservation_id, state=ReservationState.PENDING
+    ).first()
+    if reservation is None or pending_until(reservation) <= clock.now():
+        return False
+    claim = _claim(reservation)
+    found = _look(claim)
+    with fence():
+        locked = queries.locked(reservation_id)
+        if locked is None or locked.state != ReservationState.PENDING:
+            return False
+        outcomes.record(locked, placement.place(claim, found), effects)
+        effects.flush()
+    return True
+
+
+def expire(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    """It waited as long as its pool's policy lets it (R24)."""
+    ending.expire(reservation, now=now, effects=effects)
+
+
+def pending_until(reservation: Reservation) -> datetime:
+    """When a pending reservation is given up."""
+    policy = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id).policy
+    return reservation.created_at + timedelta(milliseconds=policy.max_pending)
+
+
+def _claim(reservation: Reservation) -> Claim:
+    access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
+    request = requests.restore(reservation.request, tenant_id=reservation.tenant_id)
+    share = shares.resolve(reservation.host_share, request)
+    return admission.claim_of(reservation.id, request, access, share)
+
+
+def _look(claim: Claim) -> Plan | NoFit:
+    """Where it fits: elsewhere than where it failed to bind before, if that is possible."""
+    failed = frozenset(
+        Allocation.objects.filter(
+            reservation_id=claim.reservation_id, state=AllocationState.FAILED
+        ).values_list("node_id", flat=True)
+    )
+    found = placement.look(claim, exclude_nodes=failed)
+    return placement.look(claim) if failed and isinstance(found, NoFit) else found
+
+
+def _wake_the_rest(pool_id: str, fence: Fence) -> None:
+    """A longer line goes on as rows of its own, so that one run stays short."""
+    rest = queries.RESERVATIONS.all("pending_behind", pool_id=pool_id, skip=BATCH_MAX)
+    with fence():
+        workqueue.enqueue_many([(lifecycle.KIND, key, None) for (key,) in rest])
