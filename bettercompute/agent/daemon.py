@@ -26,7 +26,7 @@ from nodes.protocol.signing import Purpose
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0  # also without a change: a hold may have been lost
-SUPERSEDED_SECONDS = 5.0  # lets the other process be seen before the two take turns
+SUPERSEDED_SECONDS = 2.0  # lets the other process be seen before the two take turns
 STEPS_PER_LOOK_MAX = 10_000
 
 
@@ -47,19 +47,22 @@ class Daemon:
         self._journal = journal
         self._random = random or Random()  # noqa: S311  # spreads retries, hides nothing
         self._inventory = inventory
+        self._host = Host(atoms=Atoms(inventory), memory_gib=inventory.memory_gib)
         self._desired: DesiredAnswer | None = None
         self._said: dict[str, Said] = {}
         self._look = asyncio.Event()
         self._journaled = asyncio.Event()
+        session.resumed = self.resumed
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._forever("start", self._start, once=True))
-            tasks.create_task(self._forever("follow", self._follow))
-            tasks.create_task(self._forever("converge", self._converge))
-            tasks.create_task(self._forever("send", self._send))
-            tasks.create_task(self._forever("beat", self._beat))
+        with contextlib.closing(self._journal):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._forever("start", self._start, once=True))
+                tasks.create_task(self._forever("follow", self._follow))
+                tasks.create_task(self._forever("converge", self._converge))
+                tasks.create_task(self._forever("send", self._send))
+                tasks.create_task(self._forever("beat", self._beat))
 
     def look(self) -> None:
         """Compare desired with actual soon."""
@@ -159,7 +162,7 @@ class Daemon:
             ending=self._desired.ending,
             held=held,
             said=self._said,
-            host=self._host(),
+            host=self._host,
         )
         return planned[0] if planned else None
 
@@ -177,7 +180,7 @@ class Daemon:
 
     async def _bind(self, step: Bind) -> None:
         assignment = step.assignment
-        atoms = [self._host().atoms.get(name) for name in assignment.device_ids]
+        atoms = [self._host.atoms.get(name) for name in assignment.device_ids]
         present = [atom for atom in atoms if atom is not None]
         try:
             bound = await self.holds.bind(assignment, present)
@@ -220,9 +223,6 @@ class Daemon:
 
         self._journal.append(write)
         self._journaled.set()
-
-    def _host(self) -> Host:
-        return Host(atoms=Atoms(self._inventory), memory_gib=self._inventory.memory_gib)
 
     @property
     def _name(self) -> str:

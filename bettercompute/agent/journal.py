@@ -36,6 +36,9 @@ class Journal(Protocol):
         That is so when this journal was lost: what was in it may never have arrived.
         """
 
+    def close(self) -> None:
+        """Let go of what it is written to."""
+
 
 class MemoryJournal:
     """A journal that dies with the process."""
@@ -63,6 +66,9 @@ class MemoryJournal:
         self._next = max(self._next, applied_seq + 1)
         self.acknowledge(applied_seq)
         return ours
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class FileJournal(MemoryJournal):

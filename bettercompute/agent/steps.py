@@ -105,9 +105,14 @@ def plan(
         elif said.get(key) is not Said.FAILED:
             others = [each for each in kept.values() if each.allocation_id != key]
             refusal = refusal_of(assignment, others=others, host=host)
-            steps.append(refusal or Bind(assignment))
             if refusal is None:
+                steps.append(Bind(assignment))
                 kept[key] = assignment
+                continue
+            if kept.pop(key, None) is not None:
+                # What is said to have failed must not be held either, or it is booked twice.
+                steps.append(Unbind(key))
+            steps.append(refusal)
     return steps
 
 

@@ -1,4 +1,6 @@
-"""The gateway as an ASGI application: ``gunicorn -k asgi nodes.gateway.app:application``.
+"""The gateway as an ASGI application.
+
+``gunicorn -c python:bettercompute.gunicorn_conf --workers 1 nodes.gateway.app:application``
 
 One worker a process: its sessions are in its memory. Run several processes on addresses of their
 own for more; agents know them all (N8).
@@ -14,7 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded
 django.setup()
 
 from bettercompute import errors  # noqa: E402  # Django's settings come first
-from bettercompute.web import problems  # noqa: E402
+from bettercompute.web import health, problems  # noqa: E402
 from nodes.gateway import http  # noqa: E402
 from nodes.gateway.http import Receive, Request, Scope, Send  # noqa: E402
 from nodes.gateway.service import Gateway  # noqa: E402
@@ -73,8 +75,10 @@ class Application:
 
     async def _http(self, request: Request, send: Send) -> None:
         try:
-            if request.path in {"/healthz", "/readyz"}:
-                await http.answer_plain(send, request, self._health(request))
+            if request.path == health.HEALTH_PATH:
+                await http.answer_plain(send, request, {"status": "ok"})
+            elif request.path == health.READY_PATH:
+                await http.answer_plain(send, request, await self._readiness())
             else:
                 await http.answer(send, request, await self._route(request))
         except http.Disconnected:
@@ -96,11 +100,14 @@ class Application:
             raise errors.Unavailable("The gateway is starting.")
         return await handler(self.gateway, request)
 
-    def _health(self, request: Request) -> dict[str, object]:
-        """``/healthz``: the process lives. ``/readyz``: the database heard of it lately (C39)."""
-        if request.path == "/readyz" and not (self.gateway and self.gateway.flush.ready):
-            raise errors.Unavailable("The database has not heard of this gateway lately.")
-        return {"ok": True, "sessions": len(self.gateway.live) if self.gateway else 0}
+    async def _readiness(self) -> dict[str, object]:
+        """Whether new agents could join. Raises: errors.Unavailable, saying why not."""
+        if self.gateway is None:
+            raise errors.Unavailable("The gateway is starting.")
+        found = await self.gateway.database.run(health.readiness)
+        if not found.ready:
+            raise errors.Unavailable(found.reason)
+        return {"status": "ready", "sessions": len(self.gateway.live)}
 
 
 application = Application()

@@ -33,13 +33,7 @@ class Flush:
         self._database = database
         self._lease: Lease | None = None
         self._beaten_at = float("-inf")
-        self._told_at = float("-inf")
         self._away = False
-
-    @property
-    def ready(self) -> bool:
-        """Whether the database heard of this gateway lately."""
-        return time.monotonic() - self._told_at < 3 * FLUSH_SECONDS + RENEW_SECONDS
 
     async def run(self) -> None:
         """Tell the database every two seconds until cancelled; an outage only delays it."""
@@ -57,7 +51,6 @@ class Flush:
             )
             await self._database.run(heartbeats.beat, ROLE)
             self._beaten_at = time.monotonic()
-        self._told_at = time.monotonic()
 
     async def flush(self) -> None:
         """Write, in one statement, when each session was last heard of."""

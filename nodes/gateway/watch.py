@@ -8,6 +8,7 @@ import asyncio
 import logging
 
 from bettercompute import errors
+from bettercompute.web import lifetime
 from nodes import sessions
 from nodes.gateway.database import Database
 from nodes.gateway.live import Live, LiveSession
@@ -31,7 +32,7 @@ class Watch:
 
     async def wait(self, session: LiveSession, *, generation: int, seconds: float) -> bool:
         """Sleep until the node is no longer at this generation; False where time ran out first."""
-        if self._stopping:
+        if self._stopping or lifetime.is_stopping():
             return False
         waiter = asyncio.Event()
         session.waiters.add(waiter)
@@ -57,6 +58,9 @@ class Watch:
         while True:
             await self._somebody_waits.wait()
             pause = POLL_SECONDS
+            if lifetime.is_stopping():
+                # The server waits for open requests before it tells the application.
+                self.stop()
             try:
                 await self.look()
             except errors.Unavailable:
