@@ -6,6 +6,7 @@ from django.urls import include, path
 from bettercompute.iam import api as iam
 from bettercompute.web import health, openapi
 from nodes import api as nodes
+from pools import api as pools
 from reservations import api as reservations
 
 handler400 = "bettercompute.web.pages.bad_request"
@@ -24,6 +25,11 @@ api_v1 = [
     path("reservations/<str:reservation_id>", reservations.ReservationView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("pools", pools.PoolsView.as_view()),
+    path("pools/<str:pool_id>", pools.PoolView.as_view()),
+    path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),
+    path("capacity/preview", pools.PreviewView.as_view()),
+    path("quotas", pools.QuotasView.as_view()),
     path("nodes", nodes.NodesView.as_view()),
     path("nodes/<str:node_id>", nodes.NodeView.as_view()),
     path("nodes/<str:node_id>/cordon", nodes.CordonView.as_view()),
@@ -38,4 +44,5 @@ urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("admin/", admin.site.urls),
+    path("", include("bettercompute.console.urls")),
 ]
