@@ -66,7 +66,7 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     facts: tuple[parts.Fact, ...] = ()
     quota: tuple[parts.QuotaLine, ...] = ()
-    timeline: timeline.Timeline | None = None
+    timeline: "timeline.Timeline | None" = None
 
 
 def unasked(parsed: Parsed) -> Verdict:
