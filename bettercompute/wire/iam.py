@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from bettercompute.wire.base import LIST_MAX, AnswerModel, EpochMs, Id, Text, WireModel
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, WireModel
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
+ShortText = Annotated[str, StringConstraints(max_length=200)]
 Cursor = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Limit = Annotated[int, Field(ge=1, le=200)]
 PolicyScope = Literal["tenant", "platform"]
@@ -135,17 +136,17 @@ class AskedAttributes(WireModel):
 
     gpus: Annotated[int, Field(ge=0, le=4_194_304)] = 0
     gpu_milli: Annotated[int, Field(ge=0, le=4_194_304_000)] = 0
-    classes: Annotated[list[Text], Field(max_length=LIST_MAX)] = []
-    models: Annotated[list[Text], Field(max_length=LIST_MAX)] = []
-    region: Text = ""
+    classes: Annotated[list[ShortText], Field(max_length=64)] = []
+    models: Annotated[list[ShortText], Field(max_length=64)] = []
+    region: ShortText = ""
     duration_minutes: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     lead_minutes: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     vcpu: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     memory_gib: Annotated[int, Field(ge=0, le=100_000_000)] = Field(0, alias="memoryGiB")
     spot: bool = False
-    binding: Text = ""
+    binding: ShortText = ""
     nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
-    pool: Text = ""
+    pool: ShortText = ""
     owner: Id | None = None
 
 
