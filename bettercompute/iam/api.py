@@ -1,6 +1,7 @@
 """REST of iam: who am I, tokens, policies (A4)."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -185,9 +186,9 @@ def token_answer(token: ApiToken) -> wire.Token:
         username=token.account.username,
         name=token.name,
         created_at=clock.to_ms(token.created_at),
-        expires_at=token.expires_at and clock.to_ms(token.expires_at),
-        last_used_at=token.last_used_at and clock.to_ms(token.last_used_at),
-        revoked_at=token.revoked_at and clock.to_ms(token.revoked_at),
+        expires_at=_ms(token.expires_at),
+        last_used_at=_ms(token.last_used_at),
+        revoked_at=_ms(token.revoked_at),
     )
 
 
@@ -203,6 +204,10 @@ def policy_answer(policy: Policy) -> wire.Policy:
         version=policy.version,
         created_at=clock.to_ms(policy.created_at),
     )
+
+
+def _ms(instant: datetime | None) -> int | None:
+    return None if instant is None else clock.to_ms(instant)
 
 
 def _draft(wanted: wire.PolicyWrite) -> Draft:

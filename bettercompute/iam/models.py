@@ -1,9 +1,7 @@
 """Tables of iam: tenants, accounts, memberships, tokens, policies, the authorization feed."""
 
 from functools import partial
-from typing import ClassVar
-
-from django.contrib.auth.models import AbstractUser, UserManager
+from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 from bettercompute import ids
@@ -32,8 +30,6 @@ class Account(AbstractUser):
     id = models.TextField(primary_key=True, default=partial(ids.new, "usr"))
     time_zone = models.TextField(default="UTC", help_text="the console shows times in this zone")
     date_joined = models.DateTimeField(db_default=ComputeNow())
-
-    objects: ClassVar[UserManager["Account"]] = UserManager()
 
     class Meta:
         db_table = "accounts"

@@ -71,7 +71,8 @@ class WsgiBridge:
 
         chunks = self.application(environ, start_response)
         try:
-            answer.body = b"".join(chunks)
+            body = b"".join(chunks)
+            answer.body = b"" if environ["REQUEST_METHOD"] == "HEAD" else body
         finally:
             # Django ends the request here: signals, connections past their age.
             close = getattr(chunks, "close", None)
@@ -83,7 +84,8 @@ class WsgiBridge:
 async def send(answer: Answer, to: Send) -> None:
     """Send a whole answer."""
     headers = answer.headers
-    if answer.status not in {204, 304} and answer.header(b"content-length") is None:
+    has_length = answer.header(b"content-length") is not None
+    if answer.status not in {204, 304} and not has_length:
         headers = [*headers, (b"content-length", str(len(answer.body)).encode())]
     await to({"type": "http.response.start", "status": answer.status, "headers": headers})
     await to({"type": "http.response.body", "body": answer.body})

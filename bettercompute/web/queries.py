@@ -73,7 +73,7 @@ _FORMS: dict[object, re.Pattern[str]] = {
     int: re.compile(r"-?[0-9]{1,19}"),
     bool: re.compile(r"true|false"),
 }
-_NAMES = {int: "integer", bool: "boolean: true or false"}
+_NAMES: dict[object, str] = {int: "integer", bool: "boolean: true or false"}
 
 
 def _kinds(model: type[BaseModel], parameter: str) -> set[object]:

@@ -1,7 +1,7 @@
 """Answers as JSON: models of the wire by their aliases, compact."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -35,12 +35,12 @@ class JsonRenderer(BaseRenderer):
 class JsonNegotiation(BaseContentNegotiation):
     """There is one format: whoever accepts it gets it, others read 406."""
 
-    def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser | None:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         """The JSON parser for a JSON body, else none (415)."""
         media_type, _, parameters = (request.content_type or "").partition(";")
         charset = parameters.strip().lower().removeprefix("charset=").strip('"')
         is_json = media_type.strip().lower() == "application/json"
-        return parsers[0] if is_json and charset in {"", "utf-8", "utf8"} else None
+        return next(iter(parsers)) if is_json and charset in {"", "utf-8", "utf8"} else None
 
     def select_renderer(  # type: ignore[override]
         self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None

@@ -56,7 +56,7 @@ def describe(
             summary=summary or _first_line(method),
             tags=[tag] if tag else None,
         )(method)
-        documented.query_model = query
+        documented.query_model = query  # type: ignore[attr-defined]  # ApiView reads it
         return documented
 
     return decorate

@@ -13,7 +13,7 @@ Query parameters must be declared with ``schema.describe(query=…)``; any other
 the view runs (A5).
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from django.http import HttpResponse
 from pydantic import BaseModel
@@ -44,7 +44,9 @@ class ApiView(APIView):
         if request.GET:
             queries.refuse_unknown(request.GET, getattr(handler, "query_model", None))
 
-    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+    def http_method_not_allowed(  # type: ignore[override]  # it never returns
+        self, request: Request, *args: Any, **kwargs: Any
+    ) -> NoReturn:
         """405 with what there is."""
         allowed = [method for method in self.allowed_methods if method != "OPTIONS"]
         raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=allowed)
@@ -54,7 +56,8 @@ class ApiView(APIView):
     @property
     def identity(self) -> Identity:
         """Who is authenticated, with all seats."""
-        identity: Identity = self.request.auth
+        identity = self.request.auth
+        assert isinstance(identity, Identity), "IsCaller lets nobody else in"
         return identity
 
     def caller(self, tenant_id: str | None = None) -> Caller:
