@@ -1,6 +1,7 @@
 """Tables of iam: tenants, accounts, memberships, tokens, policies, the authorization feed."""
 
 from functools import partial
+
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
