@@ -59,6 +59,7 @@ SINKS: Mapping[str, str] = {}
 # Tuples of functions that answer a list of findings; empty is well.
 CHECKS: tuple[str, ...] = (
     "bettercompute.coordination.checks:ALL",
+    "bettercompute.iam.checks:ALL",
     "outbox.checks:ALL",
     "nodes.checks:ALL",
     "pools.checks:ALL",
