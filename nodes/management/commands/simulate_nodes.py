@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import resource
 import signal
 from argparse import ArgumentParser
@@ -64,6 +65,8 @@ class Command(BaseCommand):
             )
             for node in nodes
         ]
+        # One line a call of a thousand nodes is no log.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
         _allow_files(len(members) * FILES_PER_NODE)
         self.stdout.write(f"Simulating {len(members)} nodes.")
         _run(members, options["gateway"], data / "faults.json")

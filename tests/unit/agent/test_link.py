@@ -29,7 +29,7 @@ def ask(answers, *, times=1):
             for _ in range(times):
                 try:
                     outcomes.append(await link.call("GET", "/node/v1/desired"))
-                except Exception as error:
+                except (Refused, SessionEnded, Superseded, Unreachable) as error:
                     outcomes.append(type(error))
         return outcomes
 
