@@ -31,8 +31,12 @@ class _Window:
 
 def list_(caller: Caller) -> list[wire.Pool]:
     """Every pool the caller's tenant may book and the caller may read."""
-    found = [access for access in catalogue.pools_for(caller) if _may_read(caller, access)]
-    return _pools(found)
+    return _pools(readable(caller))
+
+
+def readable(caller: Caller) -> list[PoolAccess]:
+    """The same as the rest of us needs them."""
+    return [access for access in catalogue.pools_for(caller) if _may_read(caller, access)]
 
 
 def get(caller: Caller, pool_id: str) -> wire.Pool:
@@ -42,7 +46,7 @@ def get(caller: Caller, pool_id: str) -> wire.Pool:
         errors.NotFound: there is no such pool, or it is not offered to the caller's tenant.
         errors.AccessDenied: a policy denies reading it.
     """
-    (pool,) = _pools([_readable(caller, pool_id)])
+    (pool,) = _pools([readable_pool(caller, pool_id)])
     return pool
 
 
@@ -50,7 +54,7 @@ def timeline(
     caller: Caller, pool_id: str, *, start_ms: int | None, end_ms: int | None
 ) -> wire.Timeline:
     """A pool's devices and bookings over a window; foreign bookings say only when (R38)."""
-    access = _readable(caller, pool_id)
+    access = readable_pool(caller, pool_id)
     window = _window(start_ms, end_ms)
     rows = QUERIES.all(
         "timeline",
@@ -71,7 +75,7 @@ def timeline(
     )
 
 
-def _readable(caller: Caller, pool_id: str) -> PoolAccess:
+def readable_pool(caller: Caller, pool_id: str) -> PoolAccess:
     access = catalogue.access_pool(caller, pool_id)
     decisions.decide(caller, READ, resource_id=pool_id, attributes=_attributes(access)).require()
     return access

@@ -9,7 +9,7 @@ from bettercompute import sql
 from bettercompute.iam.callers import Caller
 from bettercompute.pages import timeline
 from bettercompute.wire.reservations import DeviceClass
-from pools import catalogue
+from pools import queries
 from pools.catalogue import PoolAccess
 
 SUPPLY = sql.load(__package__, "supply")
@@ -56,7 +56,7 @@ class Supply:
 
 def bookable(caller: Caller) -> list[Supply]:
     """Every pool the caller's tenant may book, its own first."""
-    return _supplies(catalogue.pools_for(caller))
+    return _supplies(queries.readable(caller))
 
 
 def access(caller: Caller, pool_id: str) -> Supply:
@@ -64,8 +64,9 @@ def access(caller: Caller, pool_id: str) -> Supply:
 
     Raises:
         errors.NotFound: there is no such pool, or it is closed to the caller's tenant.
+        errors.AccessDenied: a policy denies reading it.
     """
-    (found,) = _supplies([catalogue.access_pool(caller, pool_id)])
+    (found,) = _supplies([queries.readable_pool(caller, pool_id)])
     return found
 
 

@@ -123,15 +123,30 @@ def _refusal(
     wrong = form.wrong_of(error) if isinstance(error, errors.InvalidInput) else {}
     if not isinstance(error, errors.Unavailable):
         entry = replace(entry, key=_fresh_key())
-    earlier = error.details.get("reservationId")
-    banner = parts.Notice(
-        title="Nothing was booked",
-        text=wrong.pop("", error.message if not wrong else "Look at what is marked below."),
-        tone="red",
-        href=reverse("reservation", args=[earlier]) if earlier else "",
-        action="See what this form booked before" if earlier else "",
+    return _form(
+        request,
+        visitor,
+        entry,
+        supplies,
+        banner=_banner(error, wrong.pop("", "")),
+        wrong=wrong,
+        status=error.status,
     )
-    return _form(request, visitor, entry, supplies, banner=banner, wrong=wrong, status=error.status)
+
+
+def _banner(error: errors.ApiError, general: str) -> parts.Notice:
+    """What the use case said, above the form."""
+    if isinstance(error, errors.InvalidInput):
+        return parts.Notice("Nothing was booked", general or "See what is marked below.", "red")
+    earlier = error.details.get("reservationId")
+    if isinstance(error, errors.Conflict) and earlier:
+        return parts.Notice(
+            title="This form has booked already",
+            text="Send it again to book once more with what it says now.",
+            href=reverse("reservation", args=[earlier]),
+            action="Show what it booked",
+        )
+    return parts.Notice("Nothing was booked", error.message, "red")
 
 
 def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Verdict:

@@ -22,7 +22,7 @@ def timezone(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     if zone is None:
         messages.error(
             request,
-            "There is no such time zone. They have names such as Europe/Berlin or America/New_York.",
+            "There is no such time zone. Names are such as Europe/Berlin or America/New_York.",
             extra_tags="red",
         )
         return response

@@ -12,16 +12,14 @@ class Moment:
 
     iso: str
     text: str
-    relative: str
     title: str
 
 
 def moment(instant: datetime, *, now: datetime, zone: tzinfo) -> Moment:
-    """``Mon 1 Dec 09:00``, with ``in 2 h`` beside it and the zone's offset in the title."""
+    """``Mon 1 Dec 09:00``, with seconds and the zone's offset in the title."""
     return Moment(
         iso=iso(instant),
         text=text(instant, now=now, zone=zone),
-        relative=relative(instant, now=now),
         title=f"{instant.astimezone(zone):%Y-%m-%d %H:%M:%S} {zones.offset_text(instant, zone)}",
     )
 

@@ -44,7 +44,7 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     if words in ("", "now", "asap"):
         return Start(None)
     if words.startswith(("in ", "+")):
-        return Start(now + timedelta(milliseconds=_span(words.removeprefix("in ").lstrip("+ "))))
+        return Start(_whole_minute(now, _span(words.removeprefix("in ").lstrip("+ "))))
     words, offset = _split_offset(words)
     in_zone = offset or zone
     local_now = now.astimezone(in_zone).replace(tzinfo=None)
@@ -56,6 +56,16 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     except zones.NoSuchLocalTime as error:
         raise NotUnderstood(str(error)) from error
     return Start(resolved.instant, resolved.note)
+
+
+def _whole_minute(now: datetime, milliseconds: int) -> datetime:
+    """Rounded up, so that the same words sent twice in a row are the same request."""
+    try:
+        exact = now + timedelta(milliseconds=milliseconds)
+    except OverflowError as error:
+        raise NotUnderstood("That is too far ahead.") from error
+    whole = exact.replace(second=0, microsecond=0)
+    return whole if whole == exact else whole + timedelta(minutes=1)
 
 
 def _span(words: str) -> int:
