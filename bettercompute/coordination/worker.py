@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_init, worker_shutdown
 from django.conf import settings
 from django.db import Error, connection, connections
 
@@ -118,7 +118,8 @@ def current() -> Worker:
     return Worker(wiring.reconcilers(), wiring.ticks())
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator]  # Celery has no types
+# At init, not when ready: a worker is ready only once it has reached the broker.
+@worker_init.connect  # type: ignore[untyped-decorator]  # Celery has no types
 def _start(**_: Any) -> None:
     current().start()
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from kombu import Exchange
 from kombu.common import Broadcast
 
 from bettercompute.settings import env
@@ -136,10 +137,13 @@ HINTS = True  # tell the workers to look after a commit; they look every second 
 
 # Messages are wake-ups without content: every worker gets each, none is stored, none is missed.
 CELERY_BROKER_URL = env.celery_broker(REDIS_URL)
-CELERY_TASK_QUEUES = (Broadcast("bettercompute.wakeups"),)
-CELERY_TASK_DEFAULT_QUEUE = "bettercompute.wakeups"
-CELERY_TASK_DEFAULT_EXCHANGE = "bettercompute.wakeups"
-CELERY_TASK_DEFAULT_EXCHANGE_TYPE = "fanout"
+_WAKEUPS = Exchange("bettercompute.wakeups", type="fanout")
+CELERY_TASK_QUEUES = (Broadcast(_WAKEUPS.name, exchange=_WAKEUPS),)
+CELERY_TASK_DEFAULT_QUEUE = _WAKEUPS.name
+CELERY_TASK_DEFAULT_EXCHANGE = _WAKEUPS.name
+CELERY_TASK_DEFAULT_EXCHANGE_TYPE = _WAKEUPS.type
+# A sender that has not declared the exchange takes it for a direct one and reaches nobody.
+CELERY_TASK_ROUTES = {"*": {"declare": [_WAKEUPS]}}
 CELERY_TASK_IGNORE_RESULT = True  # results are rows
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
