@@ -56,6 +56,8 @@ def reserve(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         entry = replace(form.read(request.GET.dict(), supplies=supplies), key=_fresh_key())
         return _form(request, visitor, entry, supplies)
     entry = form.read(request.POST.dict(), supplies=supplies)
+    if not entry.key:
+        return _keyless(request, visitor, entry, supplies)
     parsed = _parse(visitor, entry)
     if parsed.request is None:
         return _form(request, visitor, entry, supplies, status=400)
@@ -106,6 +108,17 @@ def _form(
 
 def _parse(visitor: Visitor, entry: Entry) -> Parsed:
     return form.parse(entry, tenant_id=visitor.caller.tenant_id, now=visitor.now, zone=visitor.zone)
+
+
+def _keyless(
+    request: HttpRequest, visitor: Visitor, entry: Entry, supplies: Sequence[Supply]
+) -> HttpResponse:
+    """Without a key nothing could tell a second click from a second wish."""
+    banner = parts.Notice(
+        "Nothing was booked", "The form came without its key. Send it again.", "red"
+    )
+    entry = replace(entry, key=_fresh_key())
+    return _form(request, visitor, entry, supplies, banner=banner, status=400)
 
 
 def _refusal(

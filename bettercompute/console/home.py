@@ -68,6 +68,7 @@ def _subline(items: Sequence[Reservation], visitor: Visitor) -> str:
         for item in items
         if item.state is ReservationState.PLACED and item.during
     ]
+    ahead = [start for start in ahead if start > visitor.now]
     if not ahead:
         return visitor.tenant_name
     begins = moments.relative(min(ahead), now=visitor.now)

@@ -376,4 +376,5 @@ def _rows(
 
 def _summary(capacity: int, bookings: Sequence[Booking], now: datetime) -> str:
     taken = len({b.device_id for b in bookings if b.start <= now < b.end})
-    return f"{capacity - taken} of {capacity} devices are free now; {len(bookings)} bookings shown."
+    free = f"{capacity - taken} of {capacity} devices are free now"
+    return f"{free}; {len(bookings)} bookings of a device are shown."

@@ -96,9 +96,7 @@ class TestWhoMayLook:
 class TestSigningIn:
     def test_the_right_password_leads_on_to_where_the_person_was_going(self) -> None:
         cast.account("alice")
-        response = Client().post(
-            "/login?next=/pools", {"username": "alice", "password": "alice"}
-        )
+        response = Client().post("/login?next=/pools", {"username": "alice", "password": "alice"})
         assert (response.status_code, response["Location"]) == (302, "/pools")
 
     def test_it_never_leads_to_another_site(self) -> None:
@@ -211,6 +209,12 @@ class TestReserving:
         assert "This form has booked already" in text(changed)
         assert 'name="key" value="form-1"' not in text(changed)
         assert Reservation.objects.count() == 1
+
+    def test_a_form_without_its_key_books_nothing(self, alice: Client, pool: Pool) -> None:
+        response = self.reserve(alice, fill(pool, key="\0"))
+        assert response.status_code == 400
+        assert "came without its key" in text(response)
+        assert not Reservation.objects.exists()
 
     def test_every_form_has_a_key_of_its_own(self, alice: Client, pool: Pool) -> None:
         keys = {

@@ -1,0 +1,135 @@
+"""What every page owes its reader (U7): axe, both themes, a phone's width, weight, no shifting."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from pools.models import Pool
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.support import cast, make
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("U7")]
+Open = Callable[..., Page]
+
+FIRST_LOAD_BYTES_MAX = 200_000
+WCAG = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+}
+AXE = Axe()
+
+
+@pytest.fixture
+def paths(transactional_db: None) -> dict[str, str]:
+    """Every kind of page of a console in use, by name."""
+    alice, bob = cast.caller("alice"), cast.caller("bob")
+    pool: Pool = make.pool(nodes=3, name="main")
+    big = make.pool(nodes=9, name="big")
+    active = make.active(alice, pool, gpus=4, duration="8h")
+    ahead = make.reservation(alice, pool, gpus=2, start="2026-03-03T09:00:00Z", duration="1d")
+    make.reservation(bob, pool, gpus=8, duration="12h")
+    make.reservation(bob, big, gpus=6, duration="12h")
+    waiting = make.reservation(alice, pool, gpus=8, duration="2h")
+    waiting = make.reservation(alice, pool, gpus=8, duration="2h")
+    return {
+        "home": "/",
+        "pools": "/pools",
+        "pool": f"/pools/{pool.pk}",
+        "large-pool": f"/pools/{big.pk}?range=7d",
+        "reserve": f"/reserve?pool={pool.pk}&count=2&start=tomorrow+08:00&duration=8h",
+        "reserve-no": f"/reserve?pool={pool.pk}&count=9&vcpu=2",
+        "reservations": "/reservations?scope=all",
+        "nothing-found": "/reservations?state=failed",
+        "active": f"/reservations/{active.pk}",
+        "placed": f"/reservations/{ahead.pk}",
+        "pending": f"/reservations/{waiting.pk}",
+        "release": f"/reservations/{active.pk}/release",
+        "missing": "/reservations/rsv_nothing",
+    }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_every_page_passes_axe_and_fits_its_screen(
+    open_page: Open,
+    paths: dict[str, str],
+    theme: str,
+    viewport: dict[str, int],
+) -> None:
+    page = open_page("alice", "/", color_scheme=theme, viewport=viewport)
+    problems = []
+    for name, path in paths.items():
+        page.goto(path)
+        page.evaluate("document.querySelectorAll('details.more').forEach(d => { d.open = true })")
+        _keep(page, f"{name}-{viewport['width']}-{theme}")
+        found = AXE.run(page, options=WCAG)
+        if found.violations_count:
+            problems.append(f"{name}: {found.generate_report()}")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > viewport["width"]:
+            problems.append(f"{name} is {width} pixels wide")
+    assert problems == [], "\n".join(problems)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_sign_in_page_passes_axe(open_page: Open, theme: str) -> None:
+    page = open_page(None, "/login", color_scheme=theme)
+    page.get_by_label("Username").fill("nobody")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    found = AXE.run(page, options=WCAG)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_the_heaviest_page_is_light(open_page: Open, paths: dict[str, str]) -> None:
+    page = open_page("alice", "/login")
+    sizes: list[int] = []
+    page.on("response", lambda response: sizes.append(len(response.body())))
+    page.goto(paths["reserve"], wait_until="networkidle")
+    assert sum(sizes) <= FIRST_LOAD_BYTES_MAX, sizes
+
+
+def test_nothing_moves_while_the_preview_updates(open_page: Open, paths: dict[str, str]) -> None:
+    page = open_page("alice", paths["reserve"], wait="networkidle")
+    page.evaluate(
+        """() => { window.shifted = 0;
+        new PerformanceObserver(list => {
+          for (const entry of list.getEntries()) window.shifted += entry.value;
+        }).observe({type: "layout-shift"}); }"""
+    )
+    page.get_by_label("How many").fill("3")
+    expect(page.locator("#preview")).to_contain_text("(3 devices)")
+    page.get_by_label("For how long").fill("2 days")
+    expect(page.locator("#preview")).to_contain_text("2 d")
+    assert page.evaluate("window.shifted") < 0.02
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(
+    open_page: Open, paths: dict[str, str]
+) -> None:
+    page = open_page("alice", paths["reserve"])
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate(
+            """() => { const e = document.activeElement;
+            const shown = e.closest(".segments label") ?? e;
+            return [e.name || e.textContent.trim(), getComputedStyle(shown).outlineStyle]; }"""
+        )
+        reached.add(name)
+        assert outline != "none", f"no visible focus on {name!r}"
+        if name == "Reserve":
+            break
+    assert {"pool", "device_class", "count", "topology", "duration", "start", "Reserve"} <= reached
+
+
+def _keep(page: Page, name: str) -> None:
+    """A picture for whoever reviews the change, where one was asked for."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
