@@ -157,6 +157,11 @@ def owners_on(node_ids: Iterable[str]) -> list[str]:
     return [owner for (owner,) in ASSIGNMENTS.all("owners_on_node", node_ids=list(node_ids))]
 
 
+def owners_waiting_on(node_id: str) -> list[str]:
+    """Whose assignments on this node wait for an earlier one to be let go, by key."""
+    return [owner for (owner,) in ASSIGNMENTS.all("owners_waiting_on_node", node_id=node_id)]
+
+
 def owners_of(allocation_ids: Iterable[str]) -> dict[str, str]:
     """Owner by allocation, where there is an assignment."""
     return dict(ASSIGNMENTS.all("owners_of", allocation_ids=list(allocation_ids)))

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from bettercompute import errors, sql
 from bettercompute.agent.inventory import HostInventory
 from bettercompute.coordination import workqueue
-from nodes import assignments
+from nodes import assignments, desired
 from nodes.models import ReportedState
 from nodes.protocol import messages, signing
 from nodes.protocol.messages import (
@@ -132,7 +132,13 @@ def _store(node_id: str, read: Sequence[tuple[ReportEntry, KnownReport]]) -> Non
     batch = _Batch()
     for entry, body in read:
         batch.add(entry, body)
+    lets_go = any(_reported(body) != ReportedState.BOUND for _, body in batch.allocations.values())
+    if lets_go:
+        # R35: who begins to wait for these devices meanwhile commits first, and is woken below.
+        desired.lock([node_id])
     owners = _store_allocations(node_id, batch.allocations)
+    if lets_go:
+        owners += assignments.owners_waiting_on(node_id)
     wake: set[tuple[str, str]] = {(assignments.OWNER_KIND, owner) for owner in owners}
     if batch.hardware:
         if _store_hardware(node_id, batch.hardware):

@@ -99,6 +99,12 @@ WHERE wanted
     AND device_ids && %(device_ids)s::text[]
 ORDER BY owner_key;
 
+-- name: owners_waiting_on_node
+SELECT DISTINCT owner_key
+FROM assignments
+WHERE wanted AND entered_at IS NULL AND node_id = %(node_id)s
+ORDER BY owner_key;
+
 -- name: owners_on_node
 -- Who has anything on the node: they are woken when it changes.
 SELECT DISTINCT owner_key

@@ -493,6 +493,20 @@ class TestReports:
             2,
         )
 
+    @pytest.mark.rule("R35")
+    def test_letting_go_also_wakes_who_waits_for_the_device(self):
+        node = supply.node()
+        planned(node, want=True)
+        with transaction.atomic():
+            assignments.unwant(["alloc_1"])
+        planned(node, "alloc_2", owner="rsv_2", want=True)
+        WorkItem.objects.all().delete()
+        self.report(node, [bound(node, 1)])
+        assert set(WorkItem.objects.values_list("key", flat=True)) == {"rsv_1"}
+        released = entry(node.pk, 2, "AllocationReleased", allocationId="alloc_1", reason="ended")
+        self.report(node, [released])
+        assert set(WorkItem.objects.values_list("key", flat=True)) == {"rsv_1", "rsv_2"}
+
     def test_the_last_word_of_a_batch_counts(self):
         node = supply.node()
         planned(node)
