@@ -37,11 +37,14 @@ class Process:
         self.popen.wait(timeout=WAIT_SECONDS_MAX)
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> float:
+def wait_for(condition: Callable[[], bool], what: str, *, clock=None) -> float:
+    """Wait for another process; with ``clock``, simulated time goes by meanwhile, as real time."""
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < WAIT_SECONDS_MAX, f"waited too long for {what}"
-        time.sleep(0.01)
+        time.sleep(0.02)
+        if clock is not None:
+            clock.advance("20ms")
     return time.monotonic() - started
 
 
@@ -117,7 +120,7 @@ def test_a_clean_stop_gives_every_lease_up_at_once():
 def test_a_worker_killed_in_its_transaction_is_followed_after_the_lease_time(clock):
     with worker(PROBE_HANGS="1") as killed, worker() as survivor:
         wait_for(lambda: len(heartbeats.alive("worker")) == 2, "two workers")
-        wait_for(lambda: len(_owners()) == 2, "a fair share for both")
+        wait_for(lambda: len(_owners()) == 2, "a fair share for both", clock=clock)
         key = _key_of(_owner_of(killed))
         workqueue.enqueue("probe", key)
         workqueue.enqueue_many([("probe", f"other-{n}", None) for n in range(20)])
@@ -125,8 +128,8 @@ def test_a_worker_killed_in_its_transaction_is_followed_after_the_lease_time(clo
         killed.signal(signal.SIGKILL)
         assert not done(key)()
         clock.advance("20s")  # the time to live, and the five seconds of a fenced transaction
-        wait_for(done(key), "the survivor to take over")
-        wait_for(lambda: not WorkItem.objects.exists(), "everything to be done")
+        wait_for(done(key), "the survivor to take over", clock=clock)
+        wait_for(lambda: not WorkItem.objects.exists(), "everything to be done", clock=clock)
         assert survivor.popen.poll() is None
     # Each was committed once, by whoever held its shard.
     subjects = Event.objects.values_list("subject", flat=True)
