@@ -38,18 +38,25 @@ class _Anchor:
         return self.database + timedelta(seconds=time.monotonic() - self.monotonic)
 
 
-_anchor: _Anchor | None = None
-_simulated = False
+@dataclass(slots=True)
+class _Process:
+    """What this process knows of the one clock; rebuilt from ``compute_now()``."""
+
+    anchor: _Anchor | None = None
+    simulated: bool = False
+
+
+_process = _Process()
 
 
 def now() -> datetime:
     """The current instant by the one clock, aware, in UTC."""
-    if _simulated:
+    if _process.simulated:
         return _ask_database()
-    if _anchor is None:
+    if _process.anchor is None:
         synchronise()
-    assert _anchor is not None
-    return _anchor.read()
+    assert _process.anchor is not None
+    return _process.anchor.read()
 
 
 def now_ms() -> int:
@@ -74,15 +81,15 @@ def from_ms(milliseconds: int) -> datetime:
 
 def synchronise() -> timedelta:
     """Anchor to the database's clock again; answers how far this process had drifted (C7)."""
-    global _anchor
     before = time.monotonic()
     instant = _ask_database()
     middle = (before + time.monotonic()) / 2
     fresh = _Anchor(instant, middle)
-    drift = timedelta(0) if _anchor is None else fresh.read() - _anchor.read()
+    known = _process.anchor
+    drift = timedelta(0) if known is None else fresh.read() - known.read()
     if abs(drift) > DRIFT_MAX:
         log.warning("ClockSkew: this process drifted %.3f s", drift.total_seconds())
-    _anchor = fresh
+    _process.anchor = fresh
     return drift
 
 
@@ -99,7 +106,6 @@ def _ask_database() -> datetime:
 
 def use_sim_clock(instant: datetime) -> None:
     """Make ``compute_now()`` read ``compute_sim_clock``, starting at ``instant``."""
-    global _simulated
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO compute_sim_clock (id, ts) VALUES (1, %s)"
@@ -107,21 +113,19 @@ def use_sim_clock(instant: datetime) -> None:
             [instant],
         )
         cursor.execute(_DEFINE.format(_SIMULATED_BODY))
-    _simulated = True
+    _process.simulated = True
 
 
 def use_real_clock() -> None:
     """Make ``compute_now()`` the database's own clock again."""
-    global _simulated
     with connection.cursor() as cursor:
         cursor.execute(_DEFINE.format(_REAL_BODY))
-    _simulated = False
+    _process.simulated = False
 
 
 def follow_sim_clock(simulated: bool = True) -> None:
     """Tell this process that the database's clock is (or is not) simulated, changing nothing."""
-    global _simulated
-    _simulated = simulated
+    _process.simulated = simulated
 
 
 def set_sim_clock(instant: datetime) -> None:
@@ -133,4 +137,7 @@ def set_sim_clock(instant: datetime) -> None:
 def advance_sim_clock(delta: timedelta) -> None:
     """Let ``delta`` pass."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE compute_sim_clock SET ts = ts + %s WHERE id = 1", [delta])
+        cursor.execute(
+            "UPDATE compute_sim_clock SET ts = ts + make_interval(secs => %s) WHERE id = 1",
+            [delta.total_seconds()],
+        )

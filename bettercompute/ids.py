@@ -1,7 +1,8 @@
 """Prefixed identifiers.
 
 Most ids are time-sortable (``pool_01k…``: 48 bits of milliseconds, 80 random bits, in Crockford's
-base 32). A reservation's id is derived from who asked for what (R6), so a retry reaches the same row.
+base 32). A reservation's id is derived from who asked for what (R6), so a retry reaches the same
+row.
 """
 
 import base64

@@ -35,7 +35,8 @@ class Statements:
         """Every row."""
         with connection.cursor() as cursor:
             cursor.execute(self.texts[name], parameters)
-            return cursor.fetchall()
+            rows: list[Row] = cursor.fetchall()
+            return rows
 
     def one(self, name: str, /, **parameters: Any) -> Row | None:
         """The first row, or None where a guarded statement hit no row."""
@@ -48,7 +49,8 @@ class Statements:
         """How many rows it changed."""
         with connection.cursor() as cursor:
             cursor.execute(self.texts[name], parameters)
-            return cursor.rowcount
+            changed: int = cursor.rowcount
+            return changed
 
 
 def load(package: str, subject: str) -> Statements:

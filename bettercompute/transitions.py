@@ -25,7 +25,7 @@ def move(
     after: str,
     values: Mapping[str, Any] | None = None,
 ) -> int:
-    """Move one row from ``before`` to ``after`` and set ``values`` with it; answers its new version.
+    """Move one row to ``after`` and set ``values`` with it; answers its new version.
 
     Raises:
         errors.InvalidState: the table does not allow ``after`` behind ``before``.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 
@@ -15,6 +15,8 @@ from bettercompute.wire import reservations as wire
 from reservations.models import Allocation, Reservation
 
 RESERVATIONS = sql.load(__package__, "queries")
+
+OperationState = Literal["running", "waiting", "succeeded", "failed"]
 
 PAGE_MAX = 200
 PAGE_DEFAULT = 50
@@ -198,7 +200,7 @@ def _allocation(allocation: Allocation) -> wire.Allocation:
     )
 
 
-def operation_state(row: Reservation) -> str:
+def operation_state(row: Reservation) -> OperationState:
     """Whether placing is still under way (R5)."""
     match ReservationState(row.state):
         case ReservationState.DRAFT:
