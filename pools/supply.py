@@ -75,8 +75,12 @@ def _supplies(pools: Sequence[PoolAccess]) -> list[Supply]:
     kinds: dict[str, list[Kind]] = defaultdict(list)
     for pool_id, kind, model, profile, count in SUPPLY.all("kinds", pool_ids=pool_ids):
         kinds[pool_id].append(Kind(_CLASSES[kind], model, profile, count))
-    nodes = {row[0]: row[1:] for row in SUPPLY.all("nodes", pool_ids=pool_ids)}
-    return [Supply(pool, *nodes[pool.pool_id], tuple(kinds[pool.pool_id])) for pool in pools]
+    counted = {row[0]: row[1:] for row in SUPPLY.all("nodes", pool_ids=pool_ids)}
+    supplies = []
+    for pool in pools:
+        owner, nodes, ready = counted[pool.pool_id]
+        supplies.append(Supply(pool, owner, nodes, ready, tuple(kinds[pool.pool_id])))
+    return supplies
 
 
 def booked(

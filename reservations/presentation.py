@@ -246,11 +246,10 @@ def _nodes(shown: Reservation, names: Names) -> str:
 
 def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdown:
     start, end = _times(shown).start, _times(shown).end
+    if end and end <= now and shown.state is S.RELEASED:
+        return parts.Countdown(f"ended {moments.text(end, now=now, zone=zone)}")
     if shown.state in chips.OVER:
-        ended = end is not None and shown.state is S.RELEASED and end <= now
-        return parts.Countdown(
-            f"ended {moments.text(end, now=now, zone=zone)}" if ended else "over"
-        )
+        return parts.Countdown("over")
     if start and end and shown.state in (S.PLACED, S.BINDING, S.ACTIVE):
         if now < start:
             return parts.countdown(start, now=now, before="Starts in", after="Starting")

@@ -41,7 +41,7 @@ def required(
     """A view that only a member of a tenant gets to; a use case's refusal becomes a page."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
             return _sign_in(request)
         visitor = _visitor(request)

@@ -63,8 +63,8 @@ def test_every_page_passes_axe_and_fits_its_screen(
     problems = []
     for name, path in paths.items():
         page.goto(path)
-        page.evaluate("document.querySelectorAll('details.more').forEach(d => { d.open = true })")
         _keep(page, f"{name}-{viewport['width']}-{theme}")
+        page.evaluate("document.querySelectorAll('details.more').forEach(d => { d.open = true })")
         found = AXE.run(page, options=WCAG)
         if found.violations_count:
             problems.append(f"{name}: {found.generate_report()}")
