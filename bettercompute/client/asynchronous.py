@@ -1,0 +1,159 @@
+"""The client for asyncio; the same calls as the blocking one.
+
+    async with AsyncClient("https://compute.example.org", token) as client:
+        async for reservation in client.reservations.list():
+            ...
+
+A call that is cancelled ends at once; a create whose answer was lost so is found by its key.
+"""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx2
+
+from bettercompute.client import accounts, capacity, pools, reservations, server, transport
+from bettercompute.client.blocking import TIMEOUT_SECONDS
+from bettercompute.client.calls import Answer, Lost
+from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Group:
+    """Calls that belong together."""
+
+    def __init__(self, client: "AsyncClient") -> None:
+        self._client = client
+
+
+def _call(
+    flow: Callable[Concatenate[Api, P], Flow[T]],
+) -> Callable[Concatenate[Group, P], Coroutine[Any, Any, T]]:
+    """A method that runs a flow to its end."""
+
+    @functools.wraps(flow)
+    async def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._client.run(flow(self._client.api, *args, **kwargs))
+
+    return method
+
+
+def _iterate(
+    pages: Callable[Concatenate[Api, P], Pages[T]],
+) -> Callable[Concatenate[Group, P], AsyncIterator[T]]:
+    """A method that walks over pages, asking for each when it is reached."""
+
+    @functools.wraps(pages)
+    async def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        page, cursor = pages(self._client.api, *args, **kwargs), None
+        while True:
+            items, cursor = await self._client.run(page(cursor))
+            for item in items:
+                yield item
+            if cursor is None:
+                return
+
+    return method
+
+
+class Reservations(Group):
+    """Claims on devices."""
+
+    create = _call(reservations.create)
+    get = _call(reservations.get)
+    list = _iterate(reservations.pages)
+    release = _call(reservations.release)
+    cancel = _call(reservations.cancel)
+    wait_until_placed = _call(reservations.wait_until_placed)
+    wait_until_active = _call(reservations.wait_until_active)
+
+
+class Capacity(Group):
+    """What would fit."""
+
+    preview = _call(capacity.preview)
+
+
+class Pools(Group):
+    """What the tenant may book."""
+
+    list = _call(pools.list_)
+    get = _call(pools.get)
+    find = _call(pools.find)
+    timeline = _call(pools.timeline)
+
+
+class Account(Group):
+    """Who the client is, and what its tenant may use."""
+
+    whoami = _call(accounts.whoami)
+    tenant_id = _call(accounts.tenant_id)
+    quotas = _call(pools.quotas)
+    probe = _call(server.probe)
+
+
+class AsyncClient:
+    """Better Compute at one address, as one token; arguments as for ``blocking.Client``."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        tenant: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        transport_: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.api = Api(timeout_seconds=timeout, tenant=tenant)
+        self._http = httpx2.AsyncClient(**transport.settings(url, token), transport=transport_)
+        self.reservations = Reservations(self)
+        self.capacity = Capacity(self)
+        self.pools = Pools(self)
+        account = Account(self)
+        self.whoami = account.whoami
+        self.tenant_id = account.tenant_id
+        self.quotas = account.quotas
+        self.probe = account.probe
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Send and sleep as a flow says, and answer what it answers."""
+        outcome: Answer | Lost | None = None
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match step:
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+                    outcome = None
+                case Send():
+                    outcome = await self._send(step)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _send(self, send: Send) -> Answer | Lost:
+        try:
+            return transport.answered(await self._http.request(**transport.arguments(send)))
+        except (httpx2.RequestError, OSError) as error:
+            return transport.lost(error, self.url)

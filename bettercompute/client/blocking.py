@@ -1,0 +1,163 @@
+"""The client for ordinary code. Safe to share between threads.
+
+with Client("https://compute.example.org", token) as client:
+    reservation = client.reservations.create(
+        pool_id="pool_…", devices=[{"class": "gpu", "count": 4}], duration="8h"
+    )
+"""
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import httpx2
+
+from bettercompute.client import accounts, capacity, pools, reservations, server, transport
+from bettercompute.client.calls import Answer, Lost
+from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30.0
+
+
+class Group:
+    """Calls that belong together."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+
+
+def _call(flow: Callable[Concatenate[Api, P], Flow[T]]) -> Callable[Concatenate[Group, P], T]:
+    """A method that runs a flow to its end."""
+
+    @functools.wraps(flow)
+    def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._client.run(flow(self._client.api, *args, **kwargs))
+
+    return method
+
+
+def _iterate(
+    pages: Callable[Concatenate[Api, P], Pages[T]],
+) -> Callable[Concatenate[Group, P], Iterator[T]]:
+    """A method that walks over pages, asking for each when it is reached."""
+
+    @functools.wraps(pages)
+    def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        page, cursor = pages(self._client.api, *args, **kwargs), None
+        while True:
+            items, cursor = self._client.run(page(cursor))
+            yield from items
+            if cursor is None:
+                return
+
+    return method
+
+
+class Reservations(Group):
+    """Claims on devices."""
+
+    create = _call(reservations.create)
+    get = _call(reservations.get)
+    list = _iterate(reservations.pages)
+    release = _call(reservations.release)
+    cancel = _call(reservations.cancel)
+    wait_until_placed = _call(reservations.wait_until_placed)
+    wait_until_active = _call(reservations.wait_until_active)
+
+
+class Capacity(Group):
+    """What would fit."""
+
+    preview = _call(capacity.preview)
+
+
+class Pools(Group):
+    """What the tenant may book."""
+
+    list = _call(pools.list_)
+    get = _call(pools.get)
+    find = _call(pools.find)
+    timeline = _call(pools.timeline)
+
+
+class Account(Group):
+    """Who the client is, and what its tenant may use."""
+
+    whoami = _call(accounts.whoami)
+    tenant_id = _call(accounts.tenant_id)
+    quotas = _call(pools.quotas)
+    probe = _call(server.probe)
+
+
+class Client:
+    """Better Compute at one address, as one token.
+
+    ``tenant`` is an id or a slug; it may be left out where the token has one tenant, as all have.
+    ``timeout`` bounds each call in seconds, retries included.
+
+    Raises:
+        ValueError: the address is none, or the token cannot be one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        tenant: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        transport_: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.api = Api(timeout_seconds=timeout, tenant=tenant)
+        self._http = httpx2.Client(**transport.settings(url, token), transport=transport_)
+        self.reservations = Reservations(self)
+        self.capacity = Capacity(self)
+        self.pools = Pools(self)
+        account = Account(self)
+        self.whoami = account.whoami
+        self.tenant_id = account.tenant_id
+        self.quotas = account.quotas
+        self.probe = account.probe
+
+    def run(self, flow: Flow[T]) -> T:
+        """Send and sleep as a flow says, and answer what it answers."""
+        outcome: Answer | Lost | None = None
+        while True:
+            try:
+                step = flow.send(outcome)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match step:
+                case Pause(seconds):
+                    time.sleep(seconds)
+                    outcome = None
+                case Send():
+                    outcome = self._send(step)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, send: Send) -> Answer | Lost:
+        try:
+            return transport.answered(self._http.request(**transport.arguments(send)))
+        except (httpx2.RequestError, OSError) as error:
+            return transport.lost(error, self.url)

@@ -1,0 +1,101 @@
+"""What clients do, as steps without input and output: written once, run blocking or with asyncio.
+
+A flow is a generator. It yields ``Send`` and gets the answer (or that it is lost), yields ``Pause``
+and goes on after it, and returns its result. Only ``blocking`` and ``asynchronous`` know how to
+send and how to sleep.
+
+What a flow promises of retries: a call is sent again only where that is safe (it is repeatable, or
+it never reached the server) and may help (no answer, or 429, 502, 503, 504), with growing, jittered
+pauses of at least ``Retry-After``, ``ATTEMPTS_MAX`` times at most and never beyond its deadline.
+"""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from bettercompute.client import calls, failures
+from bettercompute.client.calls import Answer, Call, Lost
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX = 5
+ATTEMPT_SECONDS = 15.0
+PAUSE_FIRST_SECONDS = 0.2
+PAUSE_SECONDS_MAX = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this and hand back what comes."""
+
+    call: Call[Any]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Come back after so long."""
+
+    seconds: float
+
+
+Flow: TypeAlias = Generator[Send | Pause, Answer | Lost | None, T]
+
+#: From a cursor (None: the start) to the items of that page and the cursor of the next.
+Pages: TypeAlias = Callable[[str | None], Flow[tuple[list[T], str | None]]]
+
+
+@dataclass(slots=True)
+class Api:
+    """What the flows of one client share."""
+
+    timeout_seconds: float
+    #: The tenant to act for, by id or slug; None until it is known to be the only one.
+    tenant: str | None = None
+    tenant_id: str | None = None
+    monotonic: Callable[[], float] = time.monotonic
+    jitter: Callable[[float, float], float] = field(default=random.uniform)
+
+
+def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T]:
+    """Send a call, again where that is safe and may help, and read its answer.
+
+    Raises: any exception of ``failures``, with the number of attempts.
+    """
+    budget = api.timeout_seconds if seconds is None else seconds
+    deadline = api.monotonic() + budget + call.holds_seconds
+    for attempt in itertools.count(1):
+        remaining = max(deadline - api.monotonic(), 0.001)
+        outcome = yield Send(call, seconds=min(ATTEMPT_SECONDS + call.holds_seconds, remaining))
+        assert outcome is not None, "a Send is answered"
+        try:
+            return _read(call, outcome)
+        except failures.ClientError as error:
+            error.attempts = attempt
+            pause = _pause(api, attempt, error)
+            exhausted = attempt >= ATTEMPTS_MAX or api.monotonic() + pause >= deadline
+            if exhausted or not _may_repeat(call, outcome, error):
+                raise
+        yield Pause(pause)
+    raise AssertionError("counting never ends")
+
+
+def _read(call: Call[T], outcome: Answer | Lost) -> T:
+    if isinstance(outcome, Lost):
+        raise failures.Unreachable(outcome.reason)
+    return call.read(outcome)
+
+
+def _may_repeat(call: Call[Any], outcome: Answer | Lost, error: failures.ClientError) -> bool:
+    if isinstance(outcome, Lost):
+        return call.repeatable or not outcome.sent
+    return call.repeatable and outcome.status in calls.TRY_LATER
+
+
+def _pause(api: Api, attempt: int, error: failures.ClientError) -> float:
+    longest = min(PAUSE_FIRST_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX)
+    # Never less than asked for; the jitter keeps many clients from coming back at one instant.
+    return (error.retry_after_seconds or 0.0) + api.jitter(longest / 2, longest)

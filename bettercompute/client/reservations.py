@@ -1,0 +1,214 @@
+"""Reservations: create, get, list, release, cancel, and waiting for one to be placed."""
+
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from pydantic.alias_generators import to_camel
+
+from bettercompute.client import accounts, calls, failures, flows
+from bettercompute.client.flows import Api, Flow, Pages, Pause
+from bettercompute.states import ReservationState
+from bettercompute.wire import reservations as wire
+from bettercompute.wire.reservations import Reservation, ReservationList, ReservationRequest
+
+POLL_FIRST_SECONDS = 0.1
+POLL_SECONDS_MAX = 1.0
+HOLD_MS_MAX = 30_000  # the server caps what it waits (R14)
+
+ENDED = frozenset(
+    {
+        ReservationState.DENIED,
+        ReservationState.RELEASED,
+        ReservationState.FAILED,
+        ReservationState.CANCELLED,
+        ReservationState.EXPIRED,
+    }
+)
+
+Body: TypeAlias = dict[str, Any]  # JSON, with models of the wire in it
+
+
+class RequestFields(TypedDict, total=False):
+    """The fields of a request as keywords; nested ones as models of the wire or as plain JSON."""
+
+    pool_id: str
+    devices: list[Any]
+    duration: int | str
+    start: int | str | None
+    binding: wire.Binding | str
+    resources: wire.Resources | dict[str, int] | None
+    gang: wire.Gang | dict[str, Any] | None
+    lease_seconds: int | None
+    spot: bool
+    node: wire.NodeProfile | dict[str, str] | None
+    tolerations: list[Any] | None
+    labels: dict[str, str] | None
+    priority: int
+    users: list[str] | None
+    recurrence: wire.Recurrence | dict[str, str] | None
+    offer_id: str | None
+
+
+def create(
+    api: Api,
+    request: ReservationRequest | None = None,
+    *,
+    idempotency_key: str | None = None,
+    wait_seconds: float | None = None,
+    **fields: Unpack[RequestFields],
+) -> Flow[Reservation]:
+    """Reserve, from a whole request or from its fields.
+
+    One call is one intent: its key (a fresh one unless given) goes with every retry, so a lost
+    answer never makes a second reservation. To go on after an error, call again with the error's
+    ``idempotency_key``. With ``wait_seconds`` the server holds its answer until it is placed, for
+    30 seconds at most; no exception tells that it is not, its state does.
+    """
+    body = yield from compose(api, request, fields)
+    key = idempotency_key or body.get("idempotencyKey") or secrets.token_hex(16)
+    if wait_seconds is not None:
+        body["wait"] = {"timeoutMs": min(round(wait_seconds * 1_000), HOLD_MS_MAX)}
+    held_ms = min((body.get("wait") or {}).get("timeoutMs", 0), HOLD_MS_MAX)
+    call = calls.post(
+        "/reservations",
+        {**body, "idempotencyKey": key},
+        Reservation,
+        repeatable=True,
+        holds_seconds=held_ms / 1_000,
+    )
+    try:
+        return (yield from flows.exchange(api, call))
+    except failures.ClientError as error:
+        error.idempotency_key = key
+        raise
+
+
+def get(api: Api, reservation_id: str) -> Flow[Reservation]:
+    """One reservation as it is now."""
+    return (yield from _read(api, reservation_id))
+
+
+def pages(
+    api: Api,
+    *,
+    scope: str = "mine",
+    states: Iterable[ReservationState | str] = (),
+    pool_id: str | None = None,
+    page_size: int = 50,
+) -> Pages[Reservation]:
+    """Reservations, newest first: one's own, or with ``scope="all"`` the tenant's."""
+    filters = [("scope", scope), ("limit", str(page_size))]
+    filters += [("state", str(state)) for state in states]
+    filters += [] if pool_id is None else [("poolId", pool_id)]
+
+    def page(cursor: str | None) -> Flow[tuple[list[Reservation], str | None]]:
+        tenant_id = yield from accounts.tenant_id_if_named(api)
+        call = calls.get("/reservations", ReservationList, tenantId=tenant_id, cursor=cursor)
+        found = yield from flows.exchange(api, calls.with_query(call, filters))
+        return found.items, found.next_cursor
+
+    return page
+
+
+def release(api: Api, reservation_id: str, *, version: int | None = None) -> Flow[Reservation]:
+    """End it now; an ended one stays as it is. With ``version``, only if it is the current one."""
+    return (yield from _verb(api, reservation_id, "release", version))
+
+
+def cancel(api: Api, reservation_id: str, *, version: int | None = None) -> Flow[Reservation]:
+    """Withdraw one that has not started. With ``version``, only if it is the current one."""
+    try:
+        return (yield from _verb(api, reservation_id, "cancel", version))
+    except failures.InvalidState as error:
+        if error.attempts == 1:
+            raise
+        # An earlier attempt may have done it, and only its answer was lost.
+        current = yield from get(api, reservation_id)
+        if current.state is not ReservationState.CANCELLED:
+            raise
+        return current
+
+
+def wait_until_placed(api: Api, reservation: Reservation, *, seconds: float) -> Flow[Reservation]:
+    """Poll until placing is over, well or not; what came of it is in the state.
+
+    Raises:
+        failures.WaitTimedOut: it is still under way; has the reservation as last seen.
+    """
+    return (yield from _wait(api, reservation, _is_decided, "placed", seconds))
+
+
+def wait_until_active(api: Api, reservation: Reservation, *, seconds: float) -> Flow[Reservation]:
+    """Poll until its devices are bound, or it has ended; which of these is in the state.
+
+    Raises:
+        failures.WaitTimedOut: neither; has the reservation as last seen.
+    """
+    return (yield from _wait(api, reservation, _is_usable, "active", seconds))
+
+
+def compose(api: Api, request: ReservationRequest | None, fields: RequestFields) -> Flow[Body]:
+    """The body of a request, given whole or as fields. Whether it is right, the server says."""
+    if request is None:
+        named = {to_camel(name): value for name, value in fields.items()}
+        return {"tenantId": (yield from accounts.tenant_id(api)), **named}
+    if fields:
+        raise TypeError("give a whole request or its fields, not both")
+    return request.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _read(api: Api, reservation_id: str, *, seconds: float | None = None) -> Flow[Reservation]:
+    tenant_id = yield from accounts.tenant_id_if_named(api)
+    call = calls.get(
+        f"/reservations/{calls.segment(reservation_id)}", Reservation, tenantId=tenant_id
+    )
+    return (yield from flows.exchange(api, call, seconds=seconds))
+
+
+def _verb(api: Api, reservation_id: str, verb: str, version: int | None) -> Flow[Reservation]:
+    call = calls.post(
+        f"/reservations/{calls.segment(reservation_id)}/{verb}",
+        wire.ReservationVerb(tenant_id=(yield from accounts.tenant_id(api))),
+        Reservation,
+        # With a version a repetition would meet the version that the first one made.
+        repeatable=version is None,
+        headers=() if version is None else (("If-Match", f'"{version}"'),),
+    )
+    return (yield from flows.exchange(api, call))
+
+
+def _is_decided(reservation: Reservation) -> bool:
+    return reservation.operation.state in ("succeeded", "failed")
+
+
+def _is_usable(reservation: Reservation) -> bool:
+    return reservation.state is ReservationState.ACTIVE or reservation.state in ENDED
+
+
+def _wait(
+    api: Api,
+    reservation: Reservation,
+    reached: Callable[[Reservation], bool],
+    goal: str,
+    seconds: float,
+) -> Flow[Reservation]:
+    deadline = api.monotonic() + seconds
+    pause = POLL_FIRST_SECONDS
+    while not reached(reservation):
+        remaining = deadline - api.monotonic()
+        if remaining <= 0:
+            raise failures.WaitTimedOut(
+                f"{reservation.id} is not {goal} after {seconds:g} s; it is {reservation.state}.",
+                reservation=reservation,
+            )
+        yield Pause(min(pause, remaining))
+        pause = min(pause * 2, POLL_SECONDS_MAX)
+        try:
+            reservation = yield from _read(
+                api, reservation.id, seconds=max(remaining, POLL_SECONDS_MAX)
+            )
+        except (failures.Unreachable, failures.Unavailable, failures.RateLimited):
+            # A server that restarts meanwhile is no reason to stop waiting; the deadline is.
+            continue
+    return reservation

@@ -1,0 +1,65 @@
+"""What both clients do with httpx2: where to, with which headers, and what counts as lost."""
+
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from bettercompute.client.calls import Answer, Lost
+from bettercompute.client.flows import Send
+
+CONNECT_SECONDS = 5.0
+_TOKEN = re.compile(r"[\x21-\x7e]{1,512}\Z")
+
+
+def settings(url: str, token: str) -> dict[str, Any]:
+    """Arguments of an httpx2 client. Redirects stay off: the token goes to this server alone.
+
+    Raises:
+        ValueError: the address is none, or the token cannot be one.
+    """
+    parsed = httpx2.URL(url.rstrip("/"))
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"the address must be like https://compute.example.org, not {url!r}")
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise ValueError("the address must have no user, query or fragment")
+    if not _TOKEN.match(token):
+        raise ValueError("the token is empty or has characters that no token has")
+    return {
+        "base_url": parsed,
+        "headers": {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "User-Agent": f"better-compute-python/{importlib.metadata.version('bettercompute')}",
+        },
+        "follow_redirects": False,
+    }
+
+
+def arguments(send: Send) -> Mapping[str, Any]:
+    """Arguments of one request."""
+    call = send.call
+    return {
+        "method": call.method,
+        "url": call.path,
+        "params": list(call.query),
+        "content": call.body,
+        "headers": list(call.headers),
+        "timeout": httpx2.Timeout(send.seconds, connect=min(send.seconds, CONNECT_SECONDS)),
+    }
+
+
+def answered(response: httpx2.Response) -> Answer:
+    """The answer, read whole."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, response.content)
+
+
+def lost(error: Exception, url: str) -> Lost:
+    """Why there is no answer, and whether the request may have arrived."""
+    never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+    what = "does not answer in time" if isinstance(error, httpx2.TimeoutException) else "failed"
+    reason = str(error) or type(error).__name__
+    return Lost(f"{url} {what}: {reason}", sent=not never_sent)
