@@ -1,0 +1,172 @@
+"""The options that describe what is wanted: the same for `reserve` and `capacity --preview`."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from bettercompute import durations
+from bettercompute.cli import times
+from bettercompute.cli.session import Session
+from bettercompute.pages import spans
+from bettercompute.wire.reservations import Binding, DeviceClass, Topology
+
+_COUNT = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?\Z")
+_MEMORY = re.compile(r"([0-9]{1,9})\s*(?:g|gb|gib)?\Z", re.IGNORECASE)
+_MEMORY_TERA = re.compile(r"([0-9]{1,6})\s*(?:t|tb|tib)\Z", re.IGNORECASE)
+
+
+class Count(click.ParamType["int | dict[str, int]"]):
+    """``4``, or ``2-4`` for as many as fit."""
+
+    name = "N[-M]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | dict[str, int]:
+        """An int, or the range as on the wire."""
+        match = _COUNT.match(str(value))
+        if match is None or int(match[1]) < 1:
+            self.fail(f"{value!r} is no count: 4, or 2-4 for as many as fit", param, ctx)
+        if match[2] is None:
+            return int(match[1])
+        return {"min": int(match[1]), "max": int(match[2])}
+
+
+class Length(click.ParamType[int]):
+    """``8h``, ``90 minutes``, ``1d 12h``."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return spans.parse(value)
+        except spans.NotUnderstood as error:
+            self.fail(str(error), param, ctx)
+
+
+class Memory(click.ParamType[int]):
+    """``64``, ``64GiB`` or ``1TiB``."""
+
+    name = "GIB"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """GiB."""
+        if match := _MEMORY.match(str(value)):
+            return int(match[1])
+        match = _MEMORY_TERA.match(str(value))
+        if match is None:
+            self.fail(f"{value!r} is no amount of memory: 64 or 64GiB", param, ctx)
+        return int(match[1]) * 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    pool: str
+    fields: Mapping[str, Any]
+    start_ms: int | None
+
+
+OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
+    click.option("--pool", required=True, metavar="POOL", help="The pool, by name or id."),
+    click.option(
+        "--gpus",
+        "--count",
+        "count",
+        required=True,
+        type=Count(),
+        help="How many GPUs, MIG instances or slots; 2-4: as many as fit.",
+    ),
+    click.option("--for", "length", required=True, type=Length(), help="How long: 8h, 3 days."),
+    click.option(
+        "--start",
+        metavar="WHEN",
+        help='When: "Mon 09:00", "in 2h", 2026-03-09T09:00+01:00. Local time unless it has an '
+        "offset; left out: as soon as it is placed.",
+    ),
+    click.option(
+        "--class",
+        "device_class",
+        type=click.Choice([str(each) for each in DeviceClass]),
+        default=str(DeviceClass.GPU),
+        show_default=True,
+        help="Whole GPUs, MIG instances or shared slots.",
+    ),
+    click.option("--profile", metavar="PROFILE", help="The MIG profile, such as 1g.10gb."),
+    click.option("--model", metavar="MODEL", help="Only this model, such as H100."),
+    click.option(
+        "--topology",
+        type=click.Choice([str(each) for each in Topology]),
+        help="How they must be connected.  [default: same-node]",
+    ),
+    click.option("--nodes", type=click.IntRange(1), help="That many on each of so many nodes."),
+    click.option(
+        "--cpus", type=click.IntRange(0), help="CPUs per node, at least the pool's share."
+    ),
+    click.option("--memory", type=Memory(), help="Memory per node, at least the pool's share."),
+    click.option("--kubernetes", is_flag=True, help="Hand the devices to Kubernetes."),
+    click.option("--spot", is_flag=True, help="May be taken back for others."),
+    click.option("--lease", type=Length(), help="Ends by itself if not renewed for so long."),
+)
+
+
+def options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command all of them."""
+    for option in reversed(OPTIONS):
+        function = option(function)
+    return function
+
+
+def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
+    """What the options say, in the words of the wire. An understood start is shown back."""
+    start = _start(session, given["start"])
+    fields: dict[str, Any] = {
+        "devices": [_line(given)],
+        "duration": durations.normalise(given["length"]),
+    }
+    resources = {"vcpu": given["cpus"], "memoryGiB": given["memory"]}
+    resources = {name: amount for name, amount in resources.items() if amount is not None}
+    optional = {
+        "start": start,
+        "binding": str(Binding.KUBERNETES) if given["kubernetes"] else None,
+        "spot": given["spot"] or None,
+        "gang": {"nodes": given["nodes"]} if given["nodes"] else None,
+        "resources": resources or None,
+        "lease_seconds": _seconds(given["lease"]),
+    }
+    fields.update({name: value for name, value in optional.items() if value is not None})
+    return Wanted(given["pool"], fields, start)
+
+
+def _line(given: Mapping[str, Any]) -> dict[str, Any]:
+    line = {
+        "class": given["device_class"],
+        "count": given["count"],
+        "profile": given["profile"],
+        "topology": given["topology"],
+        "selector": {"model": given["model"]} if given["model"] else None,
+    }
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def _start(session: Session, text: str | None) -> int | None:
+    if text is None:
+        return None
+    now, zone = times.now(), times.local_zone()
+    start_ms, note = times.start_ms(text, now=now, zone=zone)
+    if start_ms is not None:
+        session.out.note(f"Start: {times.start_in_full(start_ms, now=now, zone=zone)}")
+    if note:
+        session.out.note(note)
+    return start_ms
+
+
+def _seconds(milliseconds: int | None) -> int | None:
+    return None if milliseconds is None else max(1, milliseconds // 1_000)

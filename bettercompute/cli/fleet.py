@@ -1,0 +1,44 @@
+"""`better-compute capacity | pools`: what there is, and what would fit."""
+
+from typing import Any
+
+import click
+
+from bettercompute.cli import asking, times, views
+from bettercompute.cli import session as sessions
+from bettercompute.cli.exits import Exit
+from bettercompute.cli.session import Session
+from bettercompute.cli.views import Reader
+
+
+@click.command()
+@click.option("--preview", is_flag=True, required=True, help="Ask whether this would fit.")
+@asking.options
+@sessions.command
+def capacity(session: Session, /, *, preview: bool, **given: Any) -> None:
+    """Whether a reservation would fit, and if not, why. Changes nothing.
+
+    Takes the options of reserve. Exits with 0 if it would fit, with 5 if not.
+    """
+    assert preview, "required"
+    wanted = asking.wanted(session, given)
+    fields: Any = dict(wanted.fields)
+    with session.client() as client:
+        pool = client.pools.find(wanted.pool)
+        found = client.capacity.preview(pool_id=pool.id, **fields)
+    session.out.show(views.preview(found, _reader()))
+    if not found.fits:
+        raise click.exceptions.Exit(Exit.NO_CAPACITY)
+
+
+@click.command()
+@sessions.command
+def pools(session: Session) -> None:
+    """List the pools you may book, what is free, and your quotas."""
+    with session.client() as client:
+        found, quotas = client.pools.list(), client.quotas()
+    session.out.show(views.pools(found, quotas, _reader()))
+
+
+def _reader() -> Reader:
+    return Reader(times.now(), times.local_zone(), {})

@@ -1,0 +1,189 @@
+"""`better-compute reserve | get | list | release | cancel`"""
+
+import itertools
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bettercompute.cli import asking, times, views
+from bettercompute.cli import session as sessions
+from bettercompute.cli.exits import Exit
+from bettercompute.cli.output import Format
+from bettercompute.cli.session import Session
+from bettercompute.cli.views import Reader
+from bettercompute.client.failures import ClientError
+from bettercompute.states import ReservationState
+from bettercompute.wire.reservations import KEY_MAX, Reservation
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
+
+WAIT_SECONDS = 20.0
+PAGE_MAX = 200
+
+_STATES = [str(state) for state in ReservationState if state is not ReservationState.DRAFT]
+
+
+@click.command()
+@asking.options
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86_400),
+    is_flag=False,
+    flag_value=WAIT_SECONDS,
+    metavar="[SECONDS]",
+    help=f"Wait until it can be used, {WAIT_SECONDS:g} seconds unless said otherwise.",
+)
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="The idempotency key of this intent; the same key reaches the same reservation.",
+)
+@sessions.command
+def reserve(session: Session, /, *, wait: float | None, key: str | None, **given: Any) -> None:
+    """Reserve GPUs of a pool for a time.
+
+    \b
+    better-compute reserve --pool main --gpus 4 --for 8h --wait
+    better-compute reserve --pool main --gpus 8 --for 3d --start "Mon 09:00"
+    better-compute reserve --pool mig --class gpu.mig --profile 1g.10gb --gpus 2 --for 2h
+    """
+    if key is not None and not 1 <= len(key) <= KEY_MAX:
+        raise click.BadParameter(f"has 1 to {KEY_MAX} characters", param_hint="--key")
+    wanted = asking.wanted(session, given)
+    intent = key or secrets.token_hex(16)
+    with session.client() as client:
+        pool = client.pools.find(wanted.pool)
+        try:
+            found = _create(session, client, pool.id, wanted, key=intent, wait=wait)
+        except KeyboardInterrupt:
+            session.out.note(f"It may have been reserved: repeat it with --key {intent} to see.")
+            raise
+        session.out.show(views.reservation(found, _reader({pool.id: pool.name})))
+        _hint(session, found)
+        _exit_for(found)
+
+
+def _create(
+    session: Session,
+    client: "Client",
+    pool_id: str,
+    wanted: asking.Wanted,
+    *,
+    key: str,
+    wait: float | None,
+) -> Reservation:
+    """Create it and, if asked, wait until it can be used: all within the same deadline."""
+    fields: Any = dict(wanted.fields)
+    if not wait:
+        return client.reservations.create(pool_id=pool_id, idempotency_key=key, **fields)
+    deadline = client.api.monotonic() + wait
+    with session.out.progress(f"Waiting up to {wait:g} s"):
+        created = client.reservations.create(
+            pool_id=pool_id, idempotency_key=key, wait_seconds=wait, **fields
+        )
+        placed = client.reservations.wait_until_placed(created, seconds=_left(client, deadline))
+        if wanted.start_ms is not None:
+            return placed  # its start is ahead: it is bound then
+        return client.reservations.wait_until_active(placed, seconds=_left(client, deadline))
+
+
+def _left(client: "Client", deadline: float) -> float:
+    return max(0.0, deadline - client.api.monotonic())
+
+
+def _hint(session: Session, found: Reservation) -> None:
+    match found.state:
+        case ReservationState.PENDING:
+            session.out.note(f"It is placed as soon as it fits: better-compute get {found.id}")
+        case ReservationState.PLACED | ReservationState.BINDING:
+            session.out.note(f"See when it can be used: better-compute get {found.id}")
+        case ReservationState.ACTIVE:
+            session.out.note(f"Give it back: better-compute release {found.id}")
+
+
+def _exit_for(found: Reservation) -> None:
+    """A reservation that came to nothing is an error, even where the call was none."""
+    if found.state is ReservationState.DENIED:
+        raise click.exceptions.Exit(Exit.DENIED)
+    if found.state in (ReservationState.FAILED, ReservationState.EXPIRED):
+        raise click.exceptions.Exit(Exit.NO_CAPACITY)
+
+
+@click.command()
+@click.argument("reservation_id", metavar="ID")
+@sessions.command
+def get(session: Session, *, reservation_id: str) -> None:
+    """Show a reservation, and how to use it."""
+    with session.client() as client:
+        found = client.reservations.get(reservation_id)
+        session.out.show(views.reservation(found, _reader(_names(session, client))))
+
+
+@click.command("list")
+@click.option("--all", "everyone", is_flag=True, help="Also those of others in the tenant.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES),
+    help="Only in this state; may be given several times.",
+)
+@click.option("--pool", metavar="POOL", help="Only of this pool, by name or id.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+)
+@sessions.command
+def list_(
+    session: Session, *, everyone: bool, states: tuple[str, ...], pool: str | None, limit: int
+) -> None:
+    """List reservations, newest first."""
+    with session.client() as client:
+        pool_id = None if pool is None else client.pools.find(pool).id
+        every = client.reservations.list(
+            scope="all" if everyone else "mine",
+            states=states,
+            pool_id=pool_id,
+            page_size=min(limit, PAGE_MAX),
+        )
+        found = list(itertools.islice(every, limit))
+        more = next(every, None) is not None
+        reader = _reader(_names(session, client))
+        session.out.show(views.reservations(found, reader, more=more))
+        if more:
+            session.out.note(f"There are more: better-compute list --limit {limit * 2}")
+
+
+@click.command()
+@click.argument("reservation_id", metavar="ID")
+@sessions.command
+def release(session: Session, *, reservation_id: str) -> None:
+    """End a reservation now and give its devices back."""
+    with session.client() as client:
+        found = client.reservations.release(reservation_id)
+        session.out.show(views.reservation(found, _reader(_names(session, client))))
+
+
+@click.command()
+@click.argument("reservation_id", metavar="ID")
+@sessions.command
+def cancel(session: Session, *, reservation_id: str) -> None:
+    """Withdraw a reservation that has not started."""
+    with session.client() as client:
+        found = client.reservations.cancel(reservation_id)
+        session.out.show(views.reservation(found, _reader(_names(session, client))))
+
+
+def _reader(names: dict[str, str]) -> Reader:
+    return Reader(times.now(), times.local_zone(), names)
+
+
+def _names(session: Session, client: "Client") -> dict[str, str]:
+    """What the pools are called, for people; ids do where that cannot be read."""
+    if session.out.format is not Format.TABLE:
+        return {}
+    try:
+        return {pool.id: pool.name for pool in client.pools.list()}
+    except ClientError:
+        return {}

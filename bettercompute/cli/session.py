@@ -1,0 +1,138 @@
+"""What every command shares: the options, the output, and the client made when it is needed."""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from bettercompute.cli import settings
+from bettercompute.cli.output import Format, Output
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the command line."""
+
+    out: Output = field(default_factory=Output)
+    url: str | None = None
+    tenant: str | None = None
+
+    def target(self) -> settings.Target:
+        """The server to talk to, and as whom.
+
+        Raises:
+            settings.NotSignedIn: it is not known.
+        """
+        return settings.target(os.environ, url=self.url, tenant=self.tenant)
+
+    def client(self) -> "Client":
+        """A client for it; close it, best by ``with``."""
+        target = self.target()
+        file = settings.path(os.environ)
+        if target.token and file.exists() and not settings.is_private(file):
+            self.out.warn(f"{file} has your token and others may read it: chmod 600 {file}")
+        return connect(target)
+
+
+def connect(target: settings.Target) -> "Client":
+    """A client for a target.
+
+    Raises:
+        click.UsageError: the address is none, or the token cannot be one.
+    """
+    from bettercompute.client.blocking import Client
+
+    try:
+        return Client(target.url, target.token, target.tenant, timeout=TIMEOUT_SECONDS)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def command(
+    function: Callable[Concatenate[Session, P], T],
+) -> Callable[P, T]:
+    """Give a command the options that all have, and the session as its first argument."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        session = click.get_current_context().find_object(Session)
+        assert session is not None, "main puts it there"
+        return function(session, *args, **kwargs)
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """An option's callback that keeps its value in the session, if it was given."""
+
+    def keep(context: click.Context, _: click.Parameter, value: Any) -> None:
+        session = context.find_object(Session)
+        if session is None or not value:
+            return  # completion asks for values without a session
+        match name:
+            case "json":
+                session.out.format = Format.JSON
+            case "output":
+                session.out.format = Format(value)
+            case "quiet":
+                session.out.quiet = True
+            case _:
+                setattr(session, name, value)
+
+    return keep
+
+
+_OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
+    click.option(
+        "--output",
+        type=click.Choice([str(each) for each in Format]),
+        expose_value=False,
+        is_eager=True,
+        callback=_set("output"),
+        help="How to print the result.",
+    ),
+    click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set("json"),
+        help="The same as --output json: one document on stdout.",
+    ),
+    click.option(
+        "--quiet",
+        "-q",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set("quiet"),
+        help="No progress and no hints.",
+    ),
+    click.option(
+        "--url",
+        metavar="URL",
+        expose_value=False,
+        callback=_set("url"),
+        help="The server, instead of BETTER_COMPUTE_URL or the one signed in at.",
+    ),
+    click.option(
+        "--tenant",
+        metavar="TENANT",
+        expose_value=False,
+        callback=_set("tenant"),
+        help="The tenant to act for, by id or short name.",
+    ),
+)

@@ -1,0 +1,222 @@
+"""Answers as people read them at a terminal. Pure: from wire models to lines and tables."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from bettercompute import durations
+from bettercompute.cli import times
+from bettercompute.cli.output import Cell, Shown, Table, facts
+from bettercompute.pages import spans
+from bettercompute.states import ReservationState as S
+from bettercompute.wire.capacity import Preview, Reason
+from bettercompute.wire.pools import Pool, Quota
+from bettercompute.wire.reservations import NodeBinding, Reservation
+
+_COLOURS = {
+    S.ACTIVE: "green",
+    S.PLACED: "cyan",
+    S.BINDING: "cyan",
+    S.PENDING: "yellow",
+    S.AWAITING_CONFIRMATION: "yellow",
+    S.DENIED: "red",
+    S.FAILED: "red",
+}
+_ADVICE = {
+    "policy": "ask an admin of your tenant which policies bind you",
+    "quota": "release something, or ask for more quota",
+    "budget": "release something, or ask for more budget",
+    "busy": "start later, or ask for fewer",
+    "gang": "ask for fewer nodes",
+    "topology": "allow another --topology",
+    "resources": "ask for fewer --cpus or less --memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads: their time, their zone, and what they call the pools."""
+
+    now: datetime
+    zone: ZoneInfo
+    pools: Mapping[str, str]
+
+    def pool(self, pool_id: str) -> str:
+        """A pool's name, or its id where it is not known."""
+        return self.pools.get(pool_id, pool_id)
+
+
+# --- reservations ---------------------------------------------------------------------------------
+
+
+def reservation(found: Reservation, reader: Reader) -> Shown:
+    """One reservation with all that is known of it."""
+    return Shown(document=found, ids=[found.id], human=_details(found, reader))
+
+
+def reservations(found: Sequence[Reservation], reader: Reader, *, more: bool) -> Shown:
+    """A list of them, newest first."""
+    rows = [
+        (
+            each.id,
+            Cell(str(each.state), _COLOURS.get(each.state)),
+            reader.pool(each.pool_id),
+            devices(each.request),
+            _when(each, reader),
+        )
+        for each in found
+    ]
+    table = Table(("ID", "STATE", "POOL", "DEVICES", "WHEN"), rows, "No reservations.")
+    return Shown(
+        document={"items": found, "more": more}, ids=[each.id for each in found], human=[table]
+    )
+
+
+def _details(found: Reservation, reader: Reader) -> list[str | Table]:
+    lines: list[str | Table] = [f"{found.id}  {found.state}"]
+    lines += facts(
+        [
+            ("Pool", reader.pool(found.pool_id)),
+            ("Devices", devices(found.request)),
+            ("When", _when_in_full(found, reader)),
+            ("Host share", _host_share(found.host_share)),
+            ("Nodes", ", ".join(each.node_id for each in found.allocations)),
+            ("Cost", _cost(found)),
+            ("Reason", found.reason or ""),
+            *(
+                (each.type, each.message or each.reason)
+                for each in found.conditions
+                if each.status == "True"
+            ),
+        ]
+    )
+    for allocation in found.allocations:
+        if allocation.binding is not None and found.state is S.ACTIVE:
+            lines += ["", f"Use it on {allocation.node_id}:", run_command(allocation.binding)]
+    return lines
+
+
+def devices(request: Mapping[str, Any]) -> str:
+    """``4 × gpu``, ``2 × gpu.mig 1g.10gb``, ``8 × gpu on each of 2 nodes``"""
+    told = " + ".join(_line(line) for line in request.get("devices", ()))
+    gang = request.get("gang")
+    return f"{told} on each of {gang['nodes']} nodes" if gang else told
+
+
+def _line(line: Mapping[str, Any]) -> str:
+    if "anyOf" in line:
+        return " or ".join(_line(option) for option in line["anyOf"])
+    count = line["count"]
+    number = f"{count['min']}-{count['max']}" if isinstance(count, Mapping) else str(count)
+    return " ".join(filter(None, [f"{number} × {line['class']}", line.get("profile")]))
+
+
+def _when(found: Reservation, reader: Reader) -> str:
+    if found.during is None:
+        return f"{_asked_length(found)}, not placed"
+    return times.window(found.during.start, found.during.end, now=reader.now, zone=reader.zone)
+
+
+def _when_in_full(found: Reservation, reader: Reader) -> str:
+    if found.during is None:
+        return f"{_asked_length(found)}, as soon as it is placed"
+    return times.window_in_full(
+        found.during.start, found.during.end, now=reader.now, zone=reader.zone
+    )
+
+
+def _asked_length(found: Reservation) -> str:
+    return spans.text(durations.parse(found.request["duration"]))
+
+
+def _host_share(share: Mapping[str, int]) -> str:
+    words = []
+    if share.get("vcpu"):
+        words.append(f"{share['vcpu']} CPUs")
+    if share.get("memoryGiB"):
+        words.append(f"{share['memoryGiB']} GiB memory")
+    return ", ".join(words) + (" per node" if words else "")
+
+
+def _cost(found: Reservation) -> str:
+    hours = f"{found.quote.gpu_hours:g} GPU-hours"
+    price = found.quote.price
+    return f"{hours}, {price} {found.quote.currency or ''}".rstrip() if price else hours
+
+
+def run_command(binding: NodeBinding) -> str:
+    """A command to copy: a container that has exactly these devices, within their limits."""
+    arguments = [f"--device {shlex.quote(each)}" for each in binding.cdi_devices]
+    if binding.cgroup_parent:
+        arguments.append(f"--cgroup-parent {shlex.quote(binding.cgroup_parent)}")
+    arguments.append(f"--env-file {shlex.quote(binding.env_file)}")
+    return " \\\n    ".join(["  docker run --rm -it", *arguments, "IMAGE nvidia-smi"])
+
+
+# --- capacity and pools ---------------------------------------------------------------------------
+
+
+def preview(found: Preview, reader: Reader) -> Shown:
+    """Whether it would fit, and where or why not."""
+    human: list[str | Table]
+    if found.fits:
+        human = [f"It fits. It would cost {found.quote.gpu_hours:g} GPU-hours and take"]
+        rows = [(each.name, str(len(each.device_ids))) for each in found.nodes]
+        human.append(Table(("NODE", "DEVICES"), rows, "no devices"))
+    else:
+        human = ["It does not fit:"]
+        human += [f"  - {_reason(each, reader)}" for each in found.reasons]
+    if found.earliest is not None:
+        at = times.moment(found.earliest, now=reader.now, zone=reader.zone)
+        human.append(f"The first start at which it fits: {at}")
+    return Shown(document=found, ids=[each.node_id for each in found.nodes], human=human)
+
+
+def _reason(reason: Reason, reader: Reader) -> str:
+    told = f"{reason.filter}: needs {reason.needs}"
+    if reason.nodes:
+        such_as = f", such as {', '.join(reason.samples)}" if reason.samples else ""
+        told += f"; {reason.nodes} {'node fails' if reason.nodes == 1 else 'nodes fail'}{such_as}"
+    if reason.until is not None:
+        told += f"; until {times.moment(reason.until, now=reader.now, zone=reader.zone)}"
+    advice = _ADVICE.get(reason.filter)
+    return f"{told} ({advice})" if advice else told
+
+
+def pools(found: Sequence[Pool], quotas: Sequence[Quota], reader: Reader) -> Shown:
+    """What may be booked, what is free of it, and what the quota leaves."""
+    rows = [
+        (
+            pool.name,
+            pool.id,
+            pool.region,
+            str(pool.nodes),
+            ", ".join(_kind(each.total, each.model, each.profile) for each in pool.devices),
+            Cell(str(pool.free), "green" if pool.free else "yellow"),
+            _next_free(pool, reader),
+        )
+        for pool in found
+    ]
+    columns = ("NAME", "ID", "REGION", "NODES", "DEVICES", "FREE", "NEXT FREE")
+    human: list[str | Table] = [Table(columns, rows, "No pool is open to this tenant.")]
+    if quotas:
+        used = [(each.resource, str(each.used), str(each.max)) for each in quotas]
+        human += ["", Table(("QUOTA", "USED", "MAX"), used, "")]
+    return Shown(
+        document={"items": found, "quotas": quotas},
+        ids=[pool.id for pool in found],
+        human=human,
+    )
+
+
+def _kind(total: int, model: str, profile: str | None) -> str:
+    return " ".join(filter(None, [f"{total} × {model}", profile]))
+
+
+def _next_free(pool: Pool, reader: Reader) -> str:
+    if pool.free or pool.next_free_at is None:
+        return ""
+    return times.moment(pool.next_free_at, now=reader.now, zone=reader.zone)
