@@ -507,5 +507,25 @@ def _calls(shown: Reservation, pool: str, origin: str) -> list[parts.Command]:
     )
     return [
         parts.Command("call-cli", "On the command line", f"better-compute get {shown.id}"),
+        *_reserve_command(shown, pool),
         parts.Command("call-curl", "Ask for the same with curl", create),
     ]
+
+
+def _reserve_command(shown: Reservation, pool: str) -> list[parts.Command]:
+    """The same as one command line, where it has a flag for all that was asked."""
+    request = shown.request
+    plain = {"poolId", "devices", "duration", "binding", "start"}
+    (line, *others) = request["devices"]
+    simple = not others and {"class", "count", "topology"} >= line.keys()
+    if not simple or not isinstance(line["count"], int) or request.keys() - plain:
+        return []
+    if line["class"] != "gpu" or request.get("binding", "hold") != "hold":
+        return []
+    words = ["better-compute reserve", "--pool", pool, "--gpus", str(line["count"])]
+    words += ["--for", durations.human(_times(shown).duration_ms).replace(" ", "")]
+    if topology := line.get("topology"):
+        words += ["--topology", topology]
+    if asked := _times(shown).asked:
+        words += ["--start", moments.iso(asked)]
+    return [parts.Command("call-reserve", "Ask for the same", " ".join([*words, "--wait"]))]

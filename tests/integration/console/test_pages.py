@@ -329,6 +329,7 @@ class TestOneReservation:
         made = make.active(cast.caller("alice"), pool, gpus=2)
         page = text(alice.get(f"/reservations/{made.pk}"))
         assert "docker run --rm -it" in page
+        assert f"better-compute reserve --pool {pool.name} --gpus 2 --for 1h --wait" in page
         assert page.count("--device bcd.dev/gpu=GPU-") == 4  # docker's and podman's
         assert f'href="/reservations/{made.pk}/release"' in page
 
