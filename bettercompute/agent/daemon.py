@@ -50,6 +50,7 @@ class Daemon:
         self._host = Host(atoms=Atoms(inventory), memory_gib=inventory.memory_gib)
         self._desired: DesiredAnswer | None = None
         self._said: dict[str, Said] = {}
+        self._inventory_told = False
         self._look = asyncio.Event()
         self._journaled = asyncio.Event()
         session.resumed = self.resumed
@@ -78,13 +79,15 @@ class Daemon:
 
     def report_inventory(self) -> None:
         """Journal what this host is made of."""
+        self._inventory_told = True
         self._report(ReportKind.INVENTORY, {"inventory": self._inventory.to_wire()})
 
     # --- the loops: one turn each -----------------------------------------------------------------
 
     async def _start(self) -> None:
         await self.session.ensure()
-        self.report_inventory()
+        if not self._inventory_told:
+            self.report_inventory()
 
     async def _follow(self) -> None:
         known = -1 if self._desired is None else self._desired.generation

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--data",
             type=Path,
-            help="where keys, journals and holds are kept (default: DATA/nodes)",
+            help="where keys and holds are kept (default: DATA/nodes)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
