@@ -22,7 +22,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast torture lint format types imports sql-now rules schema states \
+.PHONY: help setup up test test-fast torture lint format types imports sql-now rules \
 	generate generated check bench simulate seed screenshots lock clean
 
 help: ## This list
@@ -64,13 +64,8 @@ sql-now: setup ## No SQL reads the database's own clock (C6)
 rules: setup ## Each rule with the tests that prove it
 	$(PY) scripts/rules.py
 
-states: setup ## Write docs/states.md
-	$(MANAGE) state_diagrams
-
-schema: setup ## Write docs/schema.sql
-	$(WITH_SERVICES) $(MANAGE) schema_snapshot
-
-generate: setup states schema ## Write everything that is generated
+generate: setup ## Write everything that is generated: states, events, schema
+	DJANGO_SETTINGS_MODULE=tests.settings $(WITH_SERVICES) $(MANAGE) generate
 
 generated: setup ## Fail if something generated is stale
 	@exec $(PYTEST) tests/architecture

@@ -27,7 +27,7 @@ SQL_EXEMPT = (
 PYTHON_EXEMPT = ("bettercompute/clock.py",)
 
 SQL_TIME = re.compile(
-    r"""(?<![\w.$])(?:
+    r"""(?<![\w.$/])(?:
         (?:pg_catalog\.)?(?:now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday)
             \s*\(\s*\)
         | (?:current_timestamp|current_time|current_date|localtimestamp|localtime)(?![\w(]*=)\b

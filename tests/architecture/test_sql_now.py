@@ -123,6 +123,7 @@ def test_time_from_the_process_is_flagged(text):
         "import time\n# Only a sort key. check-sql-now: allow\nx = time.time()",
         "x = 'SELECT now()'  # check-sql-now: allow",
         "x = 'see you right now'",
+        "x = Path('/etc/localtime')",
         "x = f'The devices are yours now ({until})'",
         "x = {'auto_now': 1}",
     ],

@@ -112,6 +112,29 @@ def _as_another_process(action):
         owner.OWNER = before
 
 
+@pytest.mark.rule("C26")
+def test_a_worker_that_dies_with_a_batch_claimed_loses_none_of_it(clock):
+    shard = workqueue.shard_of("a")
+    keys = [key for key in map(str, range(400)) if workqueue.shard_of(key) == shard][:5]
+    workqueue.enqueue_many([("node", key, None) for key in keys])
+    node = Recorder()
+
+    class Killed(BaseException):
+        pass
+
+    def die_at_the_third():
+        if len(node.keys) == 2:
+            raise Killed
+
+    failpoints.arm(Failpoint.WORK_CLAIMED, die_at_the_third)
+    with pytest.raises(Killed):
+        Runner({"node": node}).drain()
+    failpoints.disarm()
+    clock.advance("15s")
+    assert _as_another_process(lambda: Runner({"node": node}).drain()) == 3
+    assert sorted(node.keys) == sorted(keys)
+
+
 @pytest.mark.rule("C26", "C30")
 def test_the_new_holder_does_not_wait_for_the_claims_of_the_old(clock):
     workqueue.enqueue("node", "node_a")

@@ -1,0 +1,149 @@
+"""One truth about what may follow what: states.py, the triggers, and nobody else (C2, C3)."""
+
+import ast
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, connection, transaction
+
+from bettercompute import states
+
+pytestmark = pytest.mark.rule("C3")
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("bettercompute", "outbox", "nodes", "pools", "reservations")
+STATEFUL = {model._meta.db_table for model in apps.get_models() if hasattr(model, "state")} - {
+    "authz_changes"
+}
+# Where a row in memory is brought in line with what transitions.move has just written.
+MIRRORS = {"reservations/lifecycle.py"}
+GUARDED = [machine for machine in states.MACHINES.values() if machine.table in STATEFUL]
+
+
+def test_every_table_with_a_state_has_a_machine():
+    assert {machine.table for machine in states.MACHINES.values()} >= STATEFUL
+    assert {"reservations", "allocations", "nodes"} <= STATEFUL
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("machine", GUARDED, ids=lambda machine: machine.table)
+def test_the_triggers_table_is_the_one_in_states(machine):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tgargs FROM pg_trigger WHERE tgname = %s", [f"{machine.table}_state_guard"]
+        )
+        (arguments,) = cursor.fetchone()
+    told = json.loads(bytes(arguments).rstrip(b"\x00"))
+    assert told == {before: sorted(after) for before, after in machine.transitions.items()}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("machine", GUARDED, ids=lambda machine: machine.table)
+def test_the_trigger_refuses_every_illegal_pair_and_allows_every_legal_one(machine):
+    """On a table of its own with the product's trigger, since rows need no other column."""
+    _make_copy(machine)
+    wrong = [
+        (before, after)
+        for before, after in product(sorted(machine.states), repeat=2)
+        if before != after and _accepted(before, after) != machine.allows(before, after)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.django_db
+@pytest.mark.rule("C2")
+@pytest.mark.parametrize("machine", GUARDED, ids=lambda machine: machine.table)
+def test_the_trigger_refuses_a_state_that_changes_without_its_version(machine):
+    _make_copy(machine)
+    legal = [(b, a) for b in machine.states for a in machine.transitions[b]]
+    assert not any(_accepted(before, after, version=1) for before, after in legal)
+
+
+def _make_copy(machine):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = %s",
+            [f"{machine.table}_state_guard"],
+        )
+        (definition,) = cursor.fetchone()
+        cursor.execute("DROP TABLE IF EXISTS guarded")
+        cursor.execute("CREATE TEMP TABLE guarded (id text, state text, version bigint)")
+        cursor.execute(definition.replace(f"ON public.{machine.table} ", "ON guarded "))
+
+
+def _accepted(before, after, version=2):
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM guarded")
+        cursor.execute("INSERT INTO guarded VALUES ('x', %s, 1)", [before])
+        try:
+            with transaction.atomic():
+                cursor.execute("UPDATE guarded SET state = %s, version = %s", [after, version])
+        except IntegrityError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize("name", states.MACHINES)
+def test_every_state_can_be_reached_and_every_move_leads_to_a_state(name):
+    machine = states.MACHINES[name]
+    first = next(iter(machine.transitions))
+    reached, waiting = {first}, [first]
+    while waiting:
+        for after in machine.transitions[waiting.pop()] - reached:
+            reached.add(after)
+            waiting.append(after)
+    assert reached == machine.states
+    assert machine.terminal or name == "webhook endpoint"
+
+
+@pytest.mark.rule("C2")
+def test_states_are_assigned_nowhere_but_in_transitions():
+    """``row.state = …``, ``update(state=…)`` and ``SET state =`` are transitions.move's alone."""
+    found = [place for path in _product_files() for place in _assignments(path)]
+    assert [place for place in found if place.split(":")[0] not in MIRRORS] == []
+
+
+def _product_files():
+    for package in PRODUCT:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "migrations" not in path.parts and path.name != "transitions.py":
+                yield path
+
+
+def _assignments(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        named = any(
+            isinstance(target, ast.Attribute)
+            and target.attr == "state"
+            and not (isinstance(target.value, ast.Name) and target.value.id == "self")
+            for target in targets
+        )
+        updated = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"update", "bulk_update"}
+            and any(keyword.arg == "state" for keyword in node.keywords)
+        )
+        if named or updated:
+            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+@pytest.mark.rule("C2")
+def test_no_sql_statement_sets_a_state():
+    setting = re.compile(
+        r"\bSET\b(?:(?!\bWHERE\b|\bFROM\b|;).)*?(?<![\w.])state\s*=", re.IGNORECASE | re.DOTALL
+    )
+    files = [
+        path
+        for package in PRODUCT
+        for path in (ROOT / package).rglob("sql/*.sql")
+        if "migrations" not in path.parts
+    ]
+    found = [str(path.relative_to(ROOT)) for path in files if setting.search(path.read_text())]
+    assert found == []
