@@ -93,8 +93,7 @@ def _awaits_decision(draft: Draft) -> bool:
     """Whether the draft has yet to be decided; a refused key stays refused (R8)."""
     if draft.state == ReservationState.DENIED:
         raise errors.AccessDenied(
-            "This idempotency key was refused before; ask again with a new one.",
-            reservationId=draft.id,
+            f"This idempotency key was refused before: {draft.refusal}", reservationId=draft.id
         )
     return draft.state == ReservationState.DRAFT
 
@@ -107,7 +106,7 @@ def _decide(
     beyond = catalogue.refusals(access, request, now_ms=clock.now_ms())
     if decision.allowed and beyond:
         message = f"The pool {access.name} allows: {'; '.join(beyond)}."
-        decision = Decision("deny", (), message, {"limits": beyond})
+        decision = Decision("deny", (), message, {"poolLimits": beyond})
     if not decision.allowed:
         _deny(draft, decision)
         decision.require()
@@ -122,7 +121,7 @@ def _deny(draft: Draft, decision: Decision) -> None:
             lifecycle.move(
                 reservation,
                 ReservationState.DENIED,
-                {"decision": _kept(decision), "reason": "denied", "ended_at": clock.now()},
+                {"decision": _kept(decision), "reason": "denied", "ended_at": reservation.read_at},
             )
 
 
@@ -149,7 +148,8 @@ def _place_allowed(
         if queued:
             outcomes.queue(reservation, effects, decided)
         else:
-            outcomes.record(reservation, placement.place(claim, found), effects, decided)
+            outcome = placement.place(claim, found, now=reservation.read_at)
+            outcomes.record(reservation, outcome, effects, decided)
         effects.flush()
     failpoints.reach(Failpoint.PLACEMENT_COMMITTED)
     return Admitted(draft.id, created=True)

@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Literal
 
 from django.http import HttpResponse
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from rest_framework.request import Request
 
 from bettercompute import errors
@@ -21,7 +21,15 @@ from bettercompute.wire.reservations import (
 from reservations import admission, ending, queries, waiting
 from reservations.queries import Filters
 
-VISIBLE_STATES = tuple(state for state in ReservationState if state != ReservationState.DRAFT)
+
+def _visible(state: ReservationState) -> ReservationState:
+    """Drafts are internal: no list shows them (R9)."""
+    if state == ReservationState.DRAFT:
+        raise ValueError("drafts are not listed")
+    return state
+
+
+VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
 
 
 class TenantQuery(WireModel):
@@ -34,7 +42,7 @@ class ListQuery(TenantQuery):
     """Which reservations, and which page of them (R37)."""
 
     scope: Literal["mine", "all"] = "mine"
-    state: list[ReservationState] = []
+    state: list[VisibleState] = []
     pool_id: Id | None = None
     limit: Annotated[int, Field(ge=1, le=queries.PAGE_MAX)] = queries.PAGE_DEFAULT
     cursor: Id | None = None

@@ -30,6 +30,46 @@ def charges_of_live_reservations() -> Iterable[Finding]:
     )
 
 
+def uncharged_reservations() -> Iterable[Finding]:
+    """The other way round: whatever is not terminal is charged (C14)."""
+    yield from _offenders(
+        "uncharged",
+        check="reservations.uncharged",
+        says="live reservations are charged to no quota",
+        do="Report it: this must not happen.",
+    )
+
+
+def bookings_as_allocated() -> Iterable[Finding]:
+    """A live allocation has exactly the bookings that it says, for exactly its window."""
+    yield from _offenders(
+        "allocations_misbooked",
+        check="reservations.misbooked",
+        says="allocations are booked otherwise than they say",
+        do="Report it: this must not happen. Release them and reserve again.",
+    )
+
+
+def whole_or_nothing() -> Iterable[Finding]:
+    """No reservation holds a part of what it asked for (R16)."""
+    yield from _offenders(
+        "held_in_part",
+        check="reservations.partial",
+        says="reservations hold only a part, or something while they should hold nothing",
+        do="Report it: this must not happen. Release them and reserve again.",
+    )
+
+
+def forgotten_reservations() -> Iterable[Finding]:
+    """Every reservation that has somewhere to go is in the work queue (C25)."""
+    yield from _offenders(
+        "forgotten",
+        check="reservations.forgotten",
+        says="live reservations are not in the work queue",
+        do="The resync wakes them within minutes; report it all the same.",
+    )
+
+
 def overdue_ends() -> Iterable[Finding]:
     """Nothing is still running a minute behind its end: late at worst, never stuck (C27)."""
     yield from _offenders(
@@ -43,6 +83,10 @@ def overdue_ends() -> Iterable[Finding]:
 ALL: tuple[Callable[[], Iterable[Finding]], ...] = (
     bookings_of_live_allocations,
     charges_of_live_reservations,
+    uncharged_reservations,
+    bookings_as_allocated,
+    whole_or_nothing,
+    forgotten_reservations,
     overdue_ends,
 )
 

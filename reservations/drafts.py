@@ -7,7 +7,7 @@ in between.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -30,8 +30,7 @@ class Draft:
     state: ReservationState
     request_hash: str
     host_share: Mapping[str, int]
-    confirmation_id: str
-    confirm_until: datetime | None
+    refusal: str  #: why it was denied, if it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,7 @@ def record(caller: Caller, new: NewDraft) -> Draft:
             state=ReservationState.DRAFT,
             request_hash=new.request.hash,
             host_share=new.host_share,
-            confirmation_id="",
-            confirm_until=None,
+            refusal="",
         )
         if fresh
         else find(draft_id)
@@ -82,15 +80,14 @@ def find(draft_id: str) -> Draft | None:
     row = DRAFTS.one("find", id=draft_id)
     if row is None:
         return None
-    state, request_hash, host_share, confirmation_id, confirm_until = row
+    state, request_hash, host_share, refusal = row
     return Draft(
         id=draft_id,
         fresh=False,
         state=ReservationState(state),
         request_hash=request_hash,
         host_share=json.loads(host_share),
-        confirmation_id=confirmation_id,
-        confirm_until=confirm_until,
+        refusal=refusal or "",
     )
 
 

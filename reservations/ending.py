@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from bettercompute import clock, errors
+from bettercompute import errors
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -95,12 +95,12 @@ def _authorise(caller: Caller, reservation: Reservation) -> None:
 def _may_cancel(reservation: Reservation) -> bool:
     if reservation.state == ReservationState.PENDING:
         return True
-    ahead = reservation.starts_at is not None and reservation.starts_at > clock.now()
+    ahead = reservation.starts_at is not None and reservation.starts_at > reservation.read_at
     return reservation.state == ReservationState.PLACED and ahead
 
 
 def _cancel(reservation: Reservation, effects: Effects) -> None:
-    now = clock.now()
+    now = reservation.read_at
     lifecycle.move(reservation, ReservationState.CANCELLED, {"ended_at": now, "conditions": []})
     _give_back(reservation, live_allocations(reservation), at=now, effects=effects)
     effects.event(reservation, "cancelled")
@@ -113,7 +113,7 @@ def end(reservation: Reservation, *, reason: str, effects: Effects) -> None:
     started keeps the window it asked for. Devices that a node still holds are freed when it
     confirms (``settle``), so nobody gets them before.
     """
-    now = clock.now()
+    now = reservation.read_at
     values = {"reason": reason, "ended_at": now, "conditions": [], "bind_deadline": None}
     if _started(reservation, now):
         assert reservation.ends_at is not None

@@ -1,5 +1,6 @@
 """Tables of reservations: the claim, and its part on each node."""
 
+from datetime import datetime
 from functools import partial
 
 from django.conf import settings
@@ -49,6 +50,9 @@ class Reservation(models.Model):
     placed_at = models.DateTimeField(null=True)
     bound_at = models.DateTimeField(null=True, help_text="became active")
     ended_at = models.DateTimeField(null=True, help_text="reached a terminal state")
+
+    #: ``compute_now()`` of the transaction that locked the row; not a column.
+    read_at: datetime
 
     class Meta:
         db_table = "reservations"

@@ -40,14 +40,14 @@ def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any])
         ConditionType.QUEUED,
         reason="AwaitingBatch",
         message="The pool's placer will place it with the next batch.",
-        now_ms=clock.now_ms(),
+        now_ms=clock.to_ms(reservation.read_at),
     )
     lifecycle.move(
         reservation,
         ReservationState.PENDING,
         {**values, "conditions": queued, **_requested_window(reservation)},
     )
-    effects.wake(lifecycle.KIND, reservation.id, clock.now() + moments.PENDING_RETRY)
+    effects.wake(lifecycle.KIND, reservation.id, reservation.read_at + moments.PENDING_RETRY)
     effects.wake(lifecycle.POOL_KIND, reservation.pool_id)
     effects.event(reservation, "queued")
 
@@ -55,7 +55,7 @@ def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any])
 def _placed(
     reservation: Reservation, outcome: Placed, effects: Effects, values: Mapping[str, Any]
 ) -> None:
-    now = clock.now()
+    now = reservation.read_at
     window = outcome.window
     lease = reservation.lease_seconds
     lifecycle.move(
@@ -93,7 +93,7 @@ def _first_look(start: datetime, now: datetime) -> datetime | None:
 def _pending(
     reservation: Reservation, outcome: Unplaced, effects: Effects, values: Mapping[str, Any]
 ) -> None:
-    now = clock.now()
+    now = reservation.read_at
     unschedulable = conditions.put(
         conditions.clear(reservation.conditions, ConditionType.QUEUED),
         ConditionType.UNSCHEDULABLE,
@@ -118,7 +118,7 @@ def _pending(
 def _requested_window(reservation: Reservation) -> dict[str, datetime]:
     """A pending reservation keeps its requested start while that is ahead (R17)."""
     start = reservation.requested_start
-    if start is None or start <= clock.now():
+    if start is None or start <= reservation.read_at:
         return {}
     length = timedelta(milliseconds=reservation.duration_ms)
     return {"starts_at": start, "ends_at": start + length}

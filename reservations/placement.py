@@ -98,16 +98,17 @@ def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan |
     )
 
 
-def place(claim: Claim, found: Plan | NoFit) -> Placed | Unplaced:
+def place(claim: Claim, found: Plan | NoFit, *, now: datetime) -> Placed | Unplaced:
     """Commit a plan inside the caller's transaction, replanning where rivals were faster.
 
-    The caller holds the reservation's row and has charged its quota (C19).
+    The caller holds the reservation's row and has charged its quota (C19). ``now`` is the
+    transaction's, so that window, bookings and whoever truncates them go by one clock.
     """
     lost: frozenset[str] = frozenset()
     for attempt in range(1, ATTEMPTS_MAX + 1):
         if isinstance(found, NoFit):
             return Unplaced(found.reasons, lost_to_rivals=bool(lost))
-        window = claim.window(clock.now())
+        window = claim.window(now)
         try:
             with transaction.atomic():
                 return _commit(claim, found, window)

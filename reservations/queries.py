@@ -7,6 +7,7 @@ from typing import Any, Literal
 from django.db.models import Q, QuerySet
 
 from bettercompute import clock, errors, sql, states
+from bettercompute.columns import ComputeNow
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -50,13 +51,19 @@ def access(caller: Caller, reservation_id: str) -> Reservation:
 
 def access_locked(caller: Caller, reservation_id: str) -> Reservation:
     """The same, locked FOR NO KEY UPDATE, so no reconciler's bump comes between (C2)."""
-    rows = Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id)
-    return _visible(caller, rows, reservation_id)
+    return _visible(caller, _locking(reservation_id), reservation_id)
 
 
 def locked(reservation_id: str) -> Reservation | None:
     """The row a reconciler works on, locked; None where there is none."""
-    return Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id).first()
+    return _locking(reservation_id).first()
+
+
+def _locking(reservation_id: str) -> QuerySet[Reservation]:
+    """The row, locked, with ``read_at``: what is judged and written under the lock has one now."""
+    rows = Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id)
+    # Declared on the model too, so that its readers are typed.
+    return rows.annotate(read_at=ComputeNow())  # type: ignore[no-redef]
 
 
 def _visible(caller: Caller, rows: QuerySet[Reservation], reservation_id: str) -> Reservation:

@@ -8,7 +8,6 @@ that was down for a whole window takes the reservation straight to its end.
 from datetime import datetime
 from typing import assert_never
 
-from bettercompute import clock
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
@@ -28,10 +27,10 @@ def reconcile(key: str, fence: Fence) -> Outcome:
             return Done()
         before = reservation.state
         effects = Effects(own_key=key)
-        _step(reservation, clock.now(), effects)
+        _step(reservation, reservation.read_at, effects)
         effects.flush()
         if reservation.state != before:
-            return At(clock.now())  # what the new state asks for is due at once
+            return At(reservation.read_at)  # what the new state asks for is due at once
         return _next(reservation)
 
 
@@ -100,7 +99,7 @@ def _next(reservation: Reservation) -> Outcome:
         confirm_until=reservation.confirm_until,
         pending_until=_pending_until(reservation),
     )
-    moment = moments.next_look(schedule, clock.now())
+    moment = moments.next_look(schedule, reservation.read_at)
     return Done() if moment is None else At(moment)
 
 

@@ -4,16 +4,15 @@ The view answers at once, with a marker; the ASGI side sleeps and polls here, so
 costs no thread and no database connection. Each poll is one read-only look.
 """
 
+from bettercompute.web import longpoll
 from bettercompute.wire import reservations as wire
 from reservations import queries
 from reservations.models import Reservation
 
-WAIT_MS_MAX = 30_000
-
 
 def capped(timeout_ms: int) -> int:
     """How long a client may really wait; more is capped, not refused."""
-    return min(timeout_ms, WAIT_MS_MAX)
+    return min(timeout_ms, longpoll.WAIT_MS_MAX)
 
 
 def poll(reservation_id: str) -> wire.Reservation | None:

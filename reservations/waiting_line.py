@@ -49,7 +49,7 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
         locked = queries.locked(reservation_id)
         if locked is None or locked.state != ReservationState.PENDING:
             return False
-        outcomes.record(locked, placement.place(claim, found), effects)
+        outcomes.record(locked, placement.place(claim, found, now=locked.read_at), effects)
         effects.flush()
     return True
 

@@ -5,7 +5,7 @@ the reservation active. No report in five minutes, or a failed one, frees the bo
 again, at most twice; the third failure fails it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from bettercompute.states import AllocationState, ReservationState
@@ -34,10 +34,12 @@ def begin(reservation: Reservation, now: datetime, effects: Effects) -> None:
 
 
 def advance(reservation: Reservation, now: datetime, effects: Effects) -> None:
-    """Judge what the nodes said so far, and the deadline."""
+    """Judge what the nodes said so far, and the deadline; then ask for what is missing.
+
+    Giving up comes first: it locks bookings, which stand before desired state in the order (C19).
+    """
     allocations = ending.live_allocations(reservation)
     reports = {r.allocation_id: r for r in assignments.reports(reservation.id)}
-    _want(reservation, allocations, effects)
     said = verdict.judge(allocations, reports)
     for allocation in said.bound:
         _bind(allocation, reports[allocation.id])
@@ -48,11 +50,13 @@ def advance(reservation: Reservation, now: datetime, effects: Effects) -> None:
         effects.event(reservation, "active")
     elif said.failed or _deadline_passed(reservation, now):
         _place_again(reservation, allocations, _why(said, reports), now=now, effects=effects)
-    elif _blocked_too_long(reservation, now):
+    elif _blocked_too_long(reservation, reports.values(), now):
         _line_up(reservation, allocations, HELD_BY_EARLIER, now=now, effects=effects)
+    else:
+        _want(reservation, allocations)
 
 
-def _want(reservation: Reservation, allocations: Sequence[Allocation], effects: Effects) -> None:
+def _want(reservation: Reservation, allocations: Sequence[Allocation]) -> None:
     """Ask the nodes for it. The deadline runs from when the last of them may bind it (R35)."""
     entered = assignments.want([allocation.id for allocation in allocations])
     if len(entered) == len(allocations) and reservation.bind_deadline is None:
@@ -74,11 +78,17 @@ def _why(said: Verdict, reports: Mapping[str, AssignmentReport]) -> str:
     return verdict.reason(said.failed, reports) or "no report from the node in time"
 
 
-def _blocked_too_long(reservation: Reservation, now: datetime) -> bool:
-    """Whether an earlier holder has kept a device past its unbind deadline (R35)."""
+def _blocked_too_long(
+    reservation: Reservation, reports: Iterable[AssignmentReport], now: datetime
+) -> bool:
+    """Whether an earlier holder has kept a device past its unbind deadline (R35).
+
+    Only what was asked for: after an outage of ours the first look comes late.
+    """
     if reservation.bind_deadline is not None or reservation.starts_at is None:
         return False
-    return reservation.starts_at + moments.UNBIND_TIMEOUT <= now
+    late = reservation.starts_at + moments.UNBIND_TIMEOUT <= now
+    return late and any(report.waiting for report in reports)
 
 
 def _place_again(

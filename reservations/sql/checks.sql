@@ -19,3 +19,78 @@ FROM reservations
 WHERE state IN ('placed', 'binding', 'active')
     AND ends_at < compute_now() - interval '1 minute'
 ORDER BY id;
+
+-- name: allocations_misbooked
+-- What an allocation holds is in both tables of bookings, to the millisecond, and nothing else is.
+WITH live AS (
+    SELECT
+        allocations.id, allocations.device_ids, allocations.resources,
+        tstzrange(reservations.starts_at, reservations.ends_at, '[)') AS during
+    FROM allocations
+    JOIN reservations ON reservations.id = allocations.reservation_id
+    WHERE allocations.state IN ('placed', 'binding', 'bound')
+)
+SELECT live.id
+FROM live
+WHERE
+    ARRAY(SELECT unnest(live.device_ids) ORDER BY 1) IS DISTINCT FROM ARRAY(
+        SELECT device_bookings.device_id
+        FROM device_bookings
+        WHERE device_bookings.allocation_id = live.id AND device_bookings.during = live.during
+        ORDER BY 1
+    )
+    OR live.resources IS DISTINCT FROM (
+        SELECT coalesce(jsonb_object_agg(resource_bookings.resource, resource_bookings.amount), '{}')
+        FROM resource_bookings
+        WHERE resource_bookings.allocation_id = live.id AND resource_bookings.during = live.during
+    )
+    OR EXISTS (
+        SELECT FROM device_bookings
+        WHERE device_bookings.allocation_id = live.id AND device_bookings.during <> live.during
+    )
+    OR EXISTS (
+        SELECT FROM resource_bookings
+        WHERE resource_bookings.allocation_id = live.id AND resource_bookings.during <> live.during
+    )
+ORDER BY live.id;
+
+-- name: held_in_part
+-- Whole or nothing: a reservation that has its devices has them on every node it asked for, and one
+-- that has none has no allocation that lives.
+SELECT reservations.id
+FROM reservations
+LEFT JOIN allocations
+    ON allocations.reservation_id = reservations.id
+    AND allocations.state IN ('placed', 'binding', 'bound')
+WHERE reservations.state <> 'draft'
+GROUP BY reservations.id
+HAVING count(allocations.id) < CASE
+        WHEN reservations.state IN ('placed', 'binding', 'active')
+        THEN coalesce((reservations.request -> 'gang' ->> 'nodes')::int, 1)
+        ELSE 0
+    END
+    OR (
+        count(allocations.id) > 0 AND reservations.state NOT IN ('placed', 'binding', 'active')
+    )
+ORDER BY reservations.id;
+
+-- name: uncharged
+SELECT reservations.id
+FROM reservations
+WHERE reservations.state IN ('awaiting-confirmation', 'pending', 'placed', 'binding', 'active')
+    AND NOT EXISTS (
+        SELECT FROM quota_charges
+        WHERE quota_charges.owner_key = reservations.id AND quota_charges.resource = 'gpuMilli'
+    )
+ORDER BY reservations.id;
+
+-- name: forgotten
+-- Nobody will look at these again before the next resync.
+SELECT reservations.id
+FROM reservations
+WHERE reservations.state IN ('pending', 'placed', 'binding', 'active')
+    AND NOT EXISTS (
+        SELECT FROM work_queue
+        WHERE work_queue.kind = 'reservation' AND work_queue.key = reservations.id
+    )
+ORDER BY reservations.id;

@@ -34,7 +34,7 @@ SELECT count(*) = 1 AS recorded FROM fed;
 
 -- name: find
 -- What a key already reached.
-SELECT state, request_hash, host_share, confirmation_id, confirm_until
+SELECT state, request_hash, host_share, decision ->> 'message'
 FROM reservations
 WHERE id = %(id)s;
 
