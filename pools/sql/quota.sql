@@ -1,12 +1,15 @@
 -- name: charge
--- C14, all resources or none. The rows are locked sorted, then judged as they are under that lock;
--- the guard stands in the UPDATE all the same. Written as a difference, so nothing overflows.
+-- C14, all resources or none. `locked_rows` waits for rivals, sorted, and reads the rows as they
+-- left them; what is judged is that. A guard on the updated row itself would be judged first on the
+-- version from before the wait, and could refuse one resource of several that all fit. Written as a
+-- difference, so nothing overflows.
 WITH asked AS (
     SELECT resource, amount
     FROM unnest(%(resources)s::text[], %(amounts)s::bigint[]) AS asked (resource, amount)
 ),
 locked_rows AS (
-    SELECT quota_usage.id, quota_usage.used, quota_usage.max, asked.resource, asked.amount
+    SELECT
+        quota_usage.id, quota_usage.used, quota_usage.max, asked.resource, asked.amount
     FROM quota_usage
     JOIN asked USING (resource)
     WHERE quota_usage.tenant_id = %(tenant_id)s::text
@@ -24,7 +27,6 @@ charged_rows AS (
     FROM locked_rows
     WHERE quota_usage.id = locked_rows.id
         AND (SELECT answer FROM all_fit)
-        AND locked_rows.amount <= quota_usage.max - quota_usage.used
     RETURNING quota_usage.tenant_id, locked_rows.resource, locked_rows.amount
 )
 INSERT INTO quota_charges (owner_key, tenant_id, resource, amount)
