@@ -16,6 +16,7 @@ LOCK_ORDER = (
     "device_bookings",
     "node_resources",
     "resource_bookings",
+    "node_desired",
     "pool_capacity_rollup",
     "work_queue",
     "outbox",
