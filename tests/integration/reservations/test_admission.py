@@ -23,7 +23,7 @@ def used(slug: str = "acme") -> int:
     return QuotaUsage.objects.get(tenant__slug=slug, resource="gpuMilli").used
 
 
-@pytest.mark.rule("R10", "R5", "C14")
+@pytest.mark.rule("R1", "R10", "R5", "C14")
 def test_an_allowed_request_that_fits_is_placed_at_once(clock):
     pool = make.pool()
     reservation = make.reservation(cast.caller("alice"), pool, gpus=4, duration="8h")
@@ -94,7 +94,7 @@ def test_a_retry_after_its_start_has_passed_still_finds_the_reservation(clock):
     assert again == admission.Admitted(first.pk, created=False)
 
 
-@pytest.mark.rule("R10", "R8", "R38")
+@pytest.mark.rule("R1", "R10", "R8", "R38")
 def test_a_denied_request_is_kept_and_its_key_stays_refused():
     Policy.objects.create(name="few", text=FORBID_MANY)
     pool, alice = make.pool(), cast.caller("alice")
