@@ -29,6 +29,7 @@ from nodes.protocol.messages import (
     EnrollAnswer,
     EnrollRequest,
     HeartbeatAnswer,
+    HeartbeatRequest,
     HelloAnswer,
     HelloRequest,
     ReportsAnswer,
@@ -112,6 +113,8 @@ class Gateway:
     async def heartbeat(self, request: Request) -> HeartbeatAnswer:
         """Being called is all there is to it (N8)."""
         session = await self._session(request)
+        # A body that is left unread costs the connection, and each beat would need a new one.
+        await request.body(HeartbeatRequest)
         return HeartbeatAnswer(epoch=session.epoch)
 
     async def desired(self, request: Request) -> DesiredAnswer:

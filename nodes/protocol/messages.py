@@ -201,6 +201,10 @@ class ReportsAnswer(Message):
     rejected: list[Rejection] = []
 
 
+class HeartbeatRequest(Message):
+    """Nothing but a call."""
+
+
 class HeartbeatAnswer(Message):
     """The session is alive."""
 

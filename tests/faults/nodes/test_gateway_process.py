@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from django.db import connection, transaction
 from psycopg.conninfo import make_conninfo
 
 from bettercompute import clock as clock_module
+from bettercompute.simulator import fleet as fleet_module
 from bettercompute.simulator.fleet import Fleet, Member
 from nodes import assignments, enrollment
 from nodes.assignments import PlannedAssignment
@@ -150,9 +152,9 @@ def is_bound(name):
     return lambda: Assignment.objects.get(pk=name).reported == "bound"
 
 
-def play(node, url, scenario):
+def play(node, url, scenario, **how):
     """Run a scenario beside the agent of one node."""
-    fleet = Fleet([member(node)], [url])
+    fleet = Fleet([member(node)], [url], **how)
 
     async def beside():
         task = asyncio.create_task(fleet.run())
@@ -220,3 +222,24 @@ def test_a_gateway_that_is_cut_off_from_its_database_keeps_sessions_and_loses_no
 
         assert play(node, gateway.url, scenario) == [200, 503]
     assert NodeSession.objects.get().epoch == 1
+
+
+@pytest.mark.rule("N8")
+def test_an_agent_goes_on_over_the_connections_that_it_has():
+    node = supply.node()
+    networks = []
+
+    def network():
+        networks.append(fleet_module.network(ssl.create_default_context()))
+        return networks[-1]
+
+    with gateway_process(database_url()) as gateway:
+
+        async def scenario():
+            await asyncio.sleep(6)  # over one heartbeat
+            return [each.info() for each in networks[0]._pool.connections]
+
+        connections = play(node, gateway.url, scenario, transport=network)
+    assert len(connections) == 2  # one for the long poll, one for all else
+    counts = [int(each.rpartition(" ")[2]) for each in connections]
+    assert sum(counts) >= 6, connections  # enrol, challenge, hello, two polls, report, beat
