@@ -58,6 +58,8 @@ def code(error: ClientError) -> Exit:
 def advice(error: ClientError) -> list[str]:
     """What to do next, most useful first."""
     lines = []
+    if isinstance(error, failures.WaitTimedOut):
+        lines.append(f"It goes on: better-compute get {error.reservation.id}")
     if error.idempotency_key and _may_have_happened(error):
         lines.append(
             f"To go on with the same request, repeat it with --key {error.idempotency_key}"

@@ -1,0 +1,97 @@
+"""`capacity --preview` and `pools`."""
+
+import json
+
+import pytest
+
+from bettercompute.cli.exits import Exit
+from tests.support import answers
+from tests.unit.cli.conftest import Run, Serve
+
+POOLS = ("GET", "/pools")
+PREVIEW = ("POST", "/capacity/preview")
+QUOTAS = ("GET", "/quotas")
+MAIN = answers.answer({"items": [answers.pool()], "nextCursor": None})
+ASK = ("capacity", "--preview", "--pool", "main", "--gpus", "2", "--for", "8h")
+
+BUSY = {
+    "filter": "busy",
+    "needs": "2 free gpu",
+    "nodes": 12,
+    "samples": ["main-0", "main-1"],
+    "until": answers.NOW_MS + answers.HOUR_MS,
+}
+DENIED = {"filter": "policy", "needs": "at most 1 GPU", "nodes": 0, "samples": [], "until": None}
+
+
+@pytest.mark.rule("R20")
+def test_what_fits_says_where_and_exits_with_0(run: Run, serve: Serve) -> None:
+    server = serve({POOLS: MAIN, PREVIEW: answers.answer(answers.preview())})
+    result = run(*ASK)
+    assert result.code == 0
+    assert result.out == (
+        "It fits. It would cost 16 GPU-hours and take\nNODE    DEVICES\nmain-0  2\n"
+    )
+    assert server.received[-1].body == {
+        "tenantId": answers.TENANT_ID,
+        "poolId": "pool_main",
+        "devices": [{"class": "gpu", "count": 2}],
+        "duration": "28800000ms",
+    }
+
+
+@pytest.mark.rule("R20")
+def test_what_does_not_fit_says_why_and_exits_with_5(run: Run, serve: Serve) -> None:
+    refused = answers.preview(fits=False, nodes=[], reasons=[DENIED, BUSY])
+    serve({POOLS: MAIN, PREVIEW: answers.answer(refused)})
+    result = run(*ASK)
+    assert result.code == Exit.NO_CAPACITY
+    assert result.out == (
+        "It does not fit:\n"
+        "  - policy: needs at most 1 GPU (ask an admin of your tenant which policies bind you)\n"
+        "  - busy: needs 2 free gpu; 12 nodes fail, such as main-0, main-1; until today 11:00"
+        " (start later, or ask for fewer)\n"
+    )
+    assert result.err == ""
+
+
+def test_the_first_start_at_which_it_fits_is_said(run: Run, serve: Serve) -> None:
+    later = answers.NOW_MS + 24 * answers.HOUR_MS
+    refused = answers.preview(fits=False, nodes=[], reasons=[BUSY], earliest=later)
+    serve({POOLS: MAIN, PREVIEW: answers.answer(refused)})
+    assert "The first start at which it fits: tomorrow 10:00\n" in run(*ASK).out
+
+
+def test_a_program_reads_the_preview_and_the_exit_code(run: Run, serve: Serve) -> None:
+    refused = answers.preview(fits=False, nodes=[], reasons=[BUSY])
+    serve({POOLS: MAIN, PREVIEW: answers.answer(refused)})
+    result = run(*ASK, "--json")
+    assert result.code == Exit.NO_CAPACITY
+    assert json.loads(result.out) == refused
+
+
+def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serve) -> None:
+    full = answers.pool("mig", free=0, nextFreeAt=answers.NOW_MS + answers.HOUR_MS)
+    quotas = {"items": [{"resource": "gpuMilli", "used": 4_000, "max": 256_000}]}
+    serve(
+        {
+            POOLS: answers.answer({"items": [answers.pool(), full], "nextCursor": None}),
+            QUOTAS: answers.answer(quotas),
+        }
+    )
+    result = run("pools")
+    assert result.code == 0
+    assert result.out == (
+        "NAME  ID         REGION   NODES  DEVICES    FREE  NEXT FREE\n"
+        "main  pool_main  eu-west  2      16 × H100  12\n"
+        "mig   pool_mig   eu-west  2      16 × H100  0     today 11:00\n"
+        "\n"
+        "QUOTA     USED  MAX\n"
+        "gpuMilli  4000  256000\n"
+    )
+
+
+def test_a_tenant_without_pools_is_told_so(run: Run, serve: Serve) -> None:
+    empty = answers.answer({"items": [], "nextCursor": None})
+    serve({POOLS: empty, QUOTAS: empty})
+    assert run("pools").out == "No pool is open to this tenant.\n"

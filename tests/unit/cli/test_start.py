@@ -1,0 +1,105 @@
+"""How the program starts, and what it says of itself."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from bettercompute.cli import main
+from tests.unit.cli.conftest import Run
+
+ROOT = Path(__file__).parents[3]
+HEAVY = ("django", "httpx2", "rich", "asyncio", "psycopg")
+
+
+@pytest.mark.rule("A8")
+@pytest.mark.parametrize("arguments", [["--help"], ["reserve", "--help"], ["--version"]])
+def test_help_needs_neither_django_nor_the_network(arguments: list[str]) -> None:
+    program = (
+        "import sys; from bettercompute.cli import main; code = main.run(sys.argv[1:]); "
+        f"print('loaded', [name for name in {HEAVY!r} if name in sys.modules]); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "better-compute" in done.stdout
+    assert "loaded []" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_program_is_installed_under_its_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["better-compute"] == "bettercompute.cli.main:main"
+
+
+def test_help_lists_every_command_and_the_exit_codes(run: Run) -> None:
+    result = run("--help")
+    assert result.code == 0
+    for name in (
+        "cancel", "capacity", "doctor", "get", "list", "login", "pools", "release", "reserve", "up",
+    ):  # fmt: skip
+        assert f"\n  {name} " in result.out
+    assert "7 timed out waiting" in " ".join(result.out.split())
+
+
+def test_every_command_but_up_can_answer_a_program() -> None:
+    for name, command in main.cli.commands.items():
+        options = {each for param in command.params for each in param.opts}
+        assert name == "up" or {"--json", "--output", "--quiet"} <= options, name
+
+
+def test_no_option_takes_a_secret() -> None:
+    for name, command in main.cli.commands.items():
+        for param in command.params:
+            if "token" in (param.name or ""):
+                assert isinstance(param, click.Option), name
+                assert param.is_flag, name
+
+
+def test_the_shell_is_told_how_to_complete() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bettercompute.cli.main"],
+        cwd=ROOT,
+        env={
+            "_BETTER_COMPUTE_COMPLETE": "bash_complete",
+            "COMP_WORDS": "better-compute re",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["plain,release", "plain,reserve"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["reserve", "--gpus", "4"],
+        ["reserve", "--pool", "main", "--gpus", "4", "--for", "8"],
+        ["reserve", "--pool", "main", "--gpus", "0", "--for", "8h"],
+        ["reserve", "--pool", "main", "--gpus", "4", "--for", "8h", "--start", "some day"],
+        ["reserve", "--pool", "main", "--gpus", "4", "--for", "8h", "--memory", "much"],
+        ["reserve", "--pool", "main", "--gpus", "4", "--for", "8h", "--key", "k" * 256],
+        ["capacity", "--pool", "main", "--gpus", "4", "--for", "8h"],
+        ["get"],
+        ["list", "--state", "draft"],
+        ["list", "--output", "yaml"],
+    ],
+)
+@pytest.mark.rule("A8")
+def test_a_mistake_on_the_command_line_is_usage_and_stays_off_stdout(
+    run: Run, arguments: list[str]
+) -> None:
+    result = run(*arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert "Error:" in result.err
