@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from django.db import Error, connection
+from django.db import Error
 
 from bettercompute import wiring
+from bettercompute.coordination import reconnecting
 from bettercompute.findings import Finding
 
 Check = Callable[[], Iterable[Finding]]
@@ -20,7 +21,7 @@ def _one(check: Check) -> list[Finding]:
     try:
         return list(check())
     except Error as error:
-        connection.close_if_unusable_or_obsolete()
+        reconnecting.drop_if_broken()
         return [
             Finding(
                 f"{area}.{check.__name__}",

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from django.db import Error, connection
+from django.db import Error
 
 from bettercompute import clock
-from bettercompute.coordination import heartbeats, leases, workqueue
+from bettercompute.coordination import heartbeats, leases, reconnecting, workqueue
 from bettercompute.coordination.leases import Lease
 
 log = logging.getLogger(__name__)
@@ -65,11 +65,11 @@ class Holdings:
 
     def shards(self) -> list[int]:
         """The shards we hold that no thread of ours is using now."""
-        return [
+        return sorted(
             _shard(name)
-            for name, held in sorted(self._held.items())
+            for name, held in list(self._held.items())
             if name.startswith(SHARD_PREFIX) and not held.busy.locked()
-        ]
+        )
 
     def lease(self, name: str) -> Lease | None:
         """Our lease of this name, if we hold it."""
@@ -126,7 +126,7 @@ class Holdings:
         except Error as error:
             log.warning("The database is unreachable (%s); leases are kept in memory.", error)
             self._doubt()
-            connection.close_if_unusable_or_obsolete()
+            reconnecting.drop_if_broken()
         finally:
             self._refreshing.release()
 

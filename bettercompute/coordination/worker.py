@@ -16,10 +16,10 @@ from typing import Any
 
 from celery.signals import worker_init, worker_shutdown
 from django.conf import settings
-from django.db import Error, connection, connections
+from django.db import Error, connections
 
 from bettercompute import clock
-from bettercompute.coordination import fencing
+from bettercompute.coordination import fencing, reconnecting
 from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.coordination.holdings import Holdings
 from bettercompute.coordination.runner import Reconcile, Runner
@@ -56,7 +56,7 @@ class Worker:
             return self.runner.drain()
         except Error as error:
             log.warning("The database is unreachable (%s); the next look tries again.", error)
-            connection.close_if_unusable_or_obsolete()
+            reconnecting.drop_if_broken()
             return 0
 
     def tick(self) -> int:
@@ -82,7 +82,7 @@ class Worker:
             except Exception:
                 # The loop's edge: one job's failure stops neither the others nor its next turn.
                 log.exception("the periodic job %s failed", name)
-                connection.close_if_unusable_or_obsolete()
+                reconnecting.drop_if_broken()
         return 1
 
     # --- the pulse ------------------------------------------------------------------------------
