@@ -131,10 +131,16 @@ def reports(owner_key: str) -> list[AssignmentReport]:
     return [_report(row) for row in ASSIGNMENTS.all("of_owner", owner_key=owner_key)]
 
 
-def forget(allocation_ids: Iterable[str], *, even_unconfirmed: bool = False) -> set[str]:
+def forget(
+    allocation_ids: Iterable[str],
+    *,
+    even_unconfirmed: bool = False,
+    waking: Iterable[workqueue.Wanted] = (),
+) -> set[str]:
     """Drop these, and wake whoever waits for their devices; answers which were dropped.
 
-    What a node may still hold stays, unless an operator says that the node is dead.
+    What a node may still hold stays, unless an operator says that the node is dead. ``waking`` is
+    what the caller has to wake besides: one statement, so that keys are locked in one order (C19).
     """
     wanted = list(allocation_ids)
     nodes = ASSIGNMENTS.all("nodes_of", allocation_ids=wanted)
@@ -142,13 +148,12 @@ def forget(allocation_ids: Iterable[str], *, even_unconfirmed: bool = False) -> 
     # for nothing.
     desired.lock(node_id for (node_id,) in nodes)
     dropped = ASSIGNMENTS.all("forget", allocation_ids=wanted, even_unconfirmed=even_unconfirmed)
-    if dropped:
-        waiting = ASSIGNMENTS.all(
-            "owners_waiting",
-            node_ids=[node_id for _, node_id, _ in dropped],
-            device_ids=[device for _, _, devices in dropped for device in devices],
-        )
-        workqueue.enqueue_many([(OWNER_KIND, owner, None) for (owner,) in waiting])
+    waiting = ASSIGNMENTS.all(
+        "owners_waiting",
+        node_ids=[node_id for _, node_id, _ in dropped],
+        device_ids=[device for _, _, devices in dropped for device in devices],
+    )
+    workqueue.enqueue_many([*((OWNER_KIND, owner, None) for (owner,) in waiting), *waking])
     return {allocation_id for allocation_id, _, _ in dropped}
 
 

@@ -53,7 +53,7 @@ def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
             | ReservationState.EXPIRED
             | ReservationState.DENIED
         ):
-            settling.settle(reservation, now, effects)
+            settling.settle(reservation, now)
         case _:
             assert_never(state)
 

@@ -10,11 +10,10 @@ from datetime import datetime
 from bettercompute.states import AllocationState
 from nodes import assignments
 from reservations import ending, lifecycle
-from reservations.lifecycle import Effects
 from reservations.models import Reservation
 
 
-def settle(reservation: Reservation, now: datetime, effects: Effects) -> None:
+def settle(reservation: Reservation, now: datetime) -> None:
     """Free what the nodes let go of. Each report of a node wakes this again."""
     reports = assignments.reports(reservation.id)
     gone = {report.allocation_id for report in reports if report.let_go}
@@ -22,5 +21,4 @@ def settle(reservation: Reservation, now: datetime, effects: Effects) -> None:
         return
     releasing = reservation.allocations.filter(state=AllocationState.RELEASING, id__in=gone)
     ending.free(list(releasing.order_by("id")), after=AllocationState.RELEASED, at=now)
-    assignments.forget(gone)
-    effects.wake(lifecycle.POOL_KIND, reservation.pool_id)
+    assignments.forget(gone, waking=[(lifecycle.POOL_KIND, reservation.pool_id, None)])

@@ -3,8 +3,9 @@
 It reads each statement that Django executes, on every connection of the process, and records which
 tables of LOCK_ORDER the transaction locks, and when. A test fails if one of its transactions
 
-- locks a table for the first time after one that comes later in the order, or
-- writes a table whose rows it first took FOR SHARE (C13: such pairs die by deadlock).
+- locks a table for the first time after one that comes later in the order,
+- writes a table whose rows it first took FOR SHARE (C13: such pairs die by deadlock), or
+- wakes keys of the work queue in an order that is not sorted over its statements.
 
 What it knows: INSERT, UPDATE, DELETE, SELECT … FOR … (with OF), the same inside CTEs and
 subqueries, and that ROLLBACK TO SAVEPOINT gives locks back. In a test that runs inside one
@@ -16,12 +17,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pytest
 from django.db import connections
 from django.db.backends.signals import connection_created
+from psycopg.pq import TransactionStatus
 
+import bettercompute.sql
 from bettercompute.locking import LOCK_ORDER
 
 RANK = {table: rank for rank, table in enumerate(LOCK_ORDER)}
@@ -46,6 +50,7 @@ class Token(NamedTuple):
     depth: int
 
 
+@lru_cache(maxsize=2_000)
 def locks_of(statement: str) -> list[Lock]:
     """The ordered tables that a statement locks, in the order it does so.
 
@@ -151,12 +156,13 @@ def _names(tokens: list[Token], position: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Taken:
-    """What one transaction has locked so far: table → mode of the first lock."""
+    """What one transaction has locked so far: table → mode of the first lock; the last key woken."""
 
     modes: dict[str, str] = field(default_factory=dict)
+    woken: tuple[str, str] = ("", "")
 
     def copy(self) -> "_Taken":
-        return _Taken(dict(self.modes))
+        return _Taken(dict(self.modes), self.woken)
 
 
 @dataclass(slots=True)
@@ -186,6 +192,8 @@ class Guard:
         if not self._savepoint(watch, text):
             result = execute(sql, params, many, context)
             self._record(watch, text)
+            if isinstance(params, dict) and "INTO work_queue" in text:
+                self._record_woken(watch, text, params)
             return result
         return execute(sql, params, many, context)
 
@@ -197,7 +205,10 @@ class Guard:
         watch = self._watches[key]
         blocks = [b for b in connection.atomic_blocks if not b._from_testcase]
         block = blocks[0] if blocks else None
-        if block is None or block is not watch.block:
+        # The same block may come again: ``@atomic`` is one object for all calls of its function.
+        raw = connection.connection
+        begins = raw is not None and raw.info.transaction_status == TransactionStatus.IDLE
+        if block is None or block is not watch.block or begins:
             watch.block, watch.taken, watch.savepoints = block, _Taken(), []
         return watch
 
@@ -233,13 +244,22 @@ class Guard:
                 self._blame(f"{lock.table} is written after FOR SHARE", text)
             modes.setdefault(lock.table, lock.mode)
 
+    def _record_woken(self, watch: _Watch, text: str, params: dict[str, Any]) -> None:
+        keys = sorted(zip(params["kinds"], params["keys"], strict=True))
+        if keys and keys[0] < watch.taken.woken:
+            self._blame(f"{keys[0]} is woken after {watch.taken.woken}", text)
+        watch.taken.woken = max([watch.taken.woken, *keys])
+
     def _blame(self, what: str, text: str) -> None:
         product = [
             f"{frame.filename}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_stack()
-            if "/site-packages/" not in frame.filename and frame.filename != __file__
+            if "/site-packages/" not in frame.filename
+            and frame.filename not in {__file__, bettercompute.sql.__file__}
         ]
-        self.violations.append(f"{what}\n  {' '.join(text.split())[:300]}\n  at {product[-1]}")
+        self.violations.append(
+            f"{what}\n  {' '.join(text.split())[:300]}\n  at {', '.join(product[-4:])}"
+        )
 
 
 @contextmanager
