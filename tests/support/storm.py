@@ -1,0 +1,290 @@
+"""The capacity storm (C16): everything that changes what may be booked, at once, by use cases.
+
+A seed decides every operation and its parameters; what each meets is decided by threads and server.
+Time stands still within a round and is stepped between rounds.
+"""
+
+import itertools
+import random
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+
+from bettercompute import clock, wiring
+from bettercompute.agent.inventory import Gpu, Health
+from bettercompute.coordination.runner import Runner
+from bettercompute.iam.callers import Caller
+from bettercompute.wire.reservations import ReservationRequest
+from nodes import desired, devices, eligibility, inventory, reports, resources
+from nodes.models import Mode, Node, NodeSession
+from nodes.protocol.messages import ReportEntry, ReportKind, canonical
+from pools import preview, quota
+from pools.models import Offer
+from reservations import admission, ending
+from reservations.models import Reservation
+from tests.support import cast, make, races, supply
+from tests.support.races import Operation, Outcome
+
+HOUR_MS = 3_600_000
+LAYOUTS = (
+    [("1g.10gb", start) for start in range(7)],
+    [("3g.40gb", 0), ("3g.40gb", 4)],
+)
+
+# How often each operation comes, of a hundred.
+WEIGHTS = {
+    "create": 38,
+    "retry": 4,
+    "release": 9,
+    "cancel": 5,
+    "work": 12,
+    "report": 10,
+    "cordon": 5,
+    "taint": 3,
+    "silence": 3,
+    "quarantine": 3,
+    "health": 2,
+    "mode": 3,
+    "quota": 1,
+    "shrink": 1,
+    "preview": 1,
+}
+
+
+class Storm:
+    """A small cloud, two tenants, operators, agents and a worker, all at once."""
+
+    def __init__(self, seed: int, *, nodes: int = 6) -> None:
+        self.seed = seed
+        self.pools = [make.pool(nodes=nodes), make.pool(nodes=nodes // 2)]
+        self.pools[1].placer = "queued"
+        self.pools[1].save()
+        for pool in self.pools:
+            Offer.objects.create(pool=pool, tenant=cast.tenant("globex"))
+        make.grant("acme", gpus=120)
+        make.grant("globex", gpus=60)
+        self.callers = [cast.caller("alice"), cast.caller("mallory")]
+        self.nodes = list(Node.objects.order_by("pk"))
+        # Cards of these are cut and made whole again; what the other hosts report is their health.
+        self.cut = self.nodes[::3]
+        self.agents = {node.pk: Agent(node.pk) for node in self.nodes}
+        self.runner = Runner(wiring.reconcilers())
+        self.acknowledged: list[str] = []
+        self.asked: list[tuple[Caller, ReservationRequest, str]] = []
+        self._numbers = itertools.count(1)
+
+    def round(self, number: int, *, operations: int, connections: int = 16) -> list[Outcome]:
+        """So many operations at once, at one instant."""
+        now_ms = clock.now_ms()
+        choice = random.Random(f"{self.seed} {number}")
+        names = choice.choices(list(WEIGHTS), list(WEIGHTS.values()), k=operations)
+        planned = []
+        for name in names:
+            rng = random.Random(f"{self.seed} {number} {len(planned)}")
+            planned.append(Operation(name, self._bound(name, rng, now_ms)))
+        return races.crowd(planned, connections=connections)
+
+    def calm(self) -> None:
+        """End everything, and let worker and agents have their way until nothing is left to do."""
+        for reservation in Reservation.objects.exclude(state="draft").filter(ended_at=None):
+            caller = next(c for c in self.callers if c.tenant_id == reservation.tenant_id)
+            ending.release(caller, reservation_id=reservation.pk)
+        while True:
+            ran = self.runner.drain()
+            said = [agent.report(silent=0.0, failing=0.0) for agent in self.agents.values()]
+            if not ran and not any(said):
+                return
+
+    def _bound(self, name: str, rng: random.Random, now_ms: int) -> Callable[[], Any]:
+        operation: Callable[[random.Random, int], Any] = getattr(self, f"_{name}")
+        return lambda: operation(rng, now_ms)
+
+    # --- tenants --------------------------------------------------------------------------------
+
+    def _create(self, rng: random.Random, now_ms: int) -> str:
+        caller, key = rng.choice(self.callers), f"storm-{next(self._numbers)}"
+        wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **_body(rng, now_ms))
+        self.asked.append((caller, wanted, key))
+        return self._admit(caller, wanted, key)
+
+    def _retry(self, rng: random.Random, now_ms: int) -> str | None:
+        return self._admit(*rng.choice(self.asked)) if self.asked else None
+
+    def _admit(self, caller: Caller, wanted: ReservationRequest, key: str) -> str:
+        admitted = admission.admit(caller, wanted, idempotency_key=key)
+        self.acknowledged.append(admitted.reservation_id)
+        return admitted.reservation_id
+
+    def _release(self, rng: random.Random, now_ms: int) -> None:
+        self._end(ending.release, rng)
+
+    def _cancel(self, rng: random.Random, now_ms: int) -> None:
+        self._end(ending.cancel, rng)
+
+    def _end(self, verb: Callable[..., Any], rng: random.Random) -> None:
+        if self.acknowledged:
+            verb(rng.choice(self.callers), reservation_id=rng.choice(self.acknowledged[-60:]))
+
+    def _preview(self, rng: random.Random, now_ms: int) -> object:
+        caller = rng.choice(self.callers)
+        wanted = make.request(caller, rng.choice(self.pools), **_body(rng, now_ms))
+        return preview.preview(caller, wanted)
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def _cordon(self, rng: random.Random, now_ms: int) -> None:
+        verb = rng.choice([eligibility.cordon, eligibility.uncordon, eligibility.uncordon])
+        verb(rng.choice(self.nodes).pk)
+
+    def _taint(self, rng: random.Random, now_ms: int) -> None:
+        taints = rng.choice([[], [], [{"key": "maintenance", "effect": "NoSchedule"}]])
+        eligibility.taint(rng.choice(self.nodes).pk, taints)
+
+    def _silence(self, rng: random.Random, now_ms: int) -> None:
+        verb = rng.choice([eligibility.mark_unreachable, eligibility.mark_ready])
+        verb(rng.choice(self.nodes).pk)
+
+    def _quarantine(self, rng: random.Random, now_ms: int) -> None:
+        device = rng.choice(supply.devices(rng.choice(self.nodes)))
+        if rng.random() < 0.4:
+            eligibility.quarantine(device, reason="storm")
+        else:
+            eligibility.end_quarantine(device)
+
+    def _mode(self, rng: random.Random, now_ms: int) -> object:
+        gpus = rng.choice(self.cut).devices.filter(kind="gpu").order_by("pk")
+        gpu = rng.choice([gpu.pk for gpu in gpus][:4])
+        match rng.choice(list(Mode)):
+            case Mode.MIG:
+                how: dict[str, Any] = {"mode": Mode.MIG, "layout": rng.choice(LAYOUTS)}
+            case Mode.SLOTS:
+                how = {"mode": Mode.SLOTS, "slots": rng.choice([2, 4])}
+            case _:
+                how = {"mode": Mode.WHOLE}
+        return devices.set_mode(gpu, window_seconds=30, **how)
+
+    def _quota(self, rng: random.Random, now_ms: int) -> None:
+        tenant = rng.choice(self.callers).tenant_id
+        quota.set_max(tenant, quota.GPU_MILLI, rng.choice([16_000, 60_000, 120_000]))
+
+    # --- hosts and the worker -------------------------------------------------------------------
+
+    def _shrink(self, rng: random.Random, now_ms: int) -> None:
+        with transaction.atomic():
+            resources.set_allocatable(
+                rng.choice(self.nodes).pk, {"vcpu": rng.choice([48, 96, 192])}
+            )
+
+    def _health(self, rng: random.Random, now_ms: int) -> None:
+        node = rng.choice([node for node in self.nodes if node not in self.cut])
+        host = supply.host(node.name)
+        sick = rng.randrange(16)  # half of the time all are well
+        gpus = tuple(_ill(gpu) if gpu.index == sick else gpu for gpu in host.gpus)
+        inventory.apply(node.pk, host.model_copy(update={"gpus": gpus}))
+
+    def _report(self, rng: random.Random, now_ms: int) -> object:
+        return rng.choice(list(self.agents.values())).report(silent=0.2, failing=0.1, rng=rng)
+
+    def _work(self, rng: random.Random, now_ms: int) -> int:
+        return self.runner.drain(limit=8)
+
+
+class Agent:
+    """A node's agent, as far as the control plane can tell: it reports what is wanted of it."""
+
+    def __init__(self, node_id: str) -> None:
+        self.node_id = node_id
+        self._speaking = threading.Lock()  # a journal has one order
+        self._numbers = itertools.count(1)
+        self._said: dict[str, ReportKind] = {}
+        now = clock.now()
+        NodeSession.objects.create(
+            node_id=node_id,
+            epoch=1,
+            token_hash="",
+            gateway_id="",
+            connected_at=now,
+            last_seen_at=now,
+        )
+
+    def report(self, *, silent: float, failing: float, rng: random.Random | None = None) -> int:
+        """Say what became of what is wanted, perhaps not all of it; answers how much was said."""
+        rng = rng or random.Random(0)
+        with self._speaking:
+            said = {
+                each.allocation_id: ReportKind.ALLOCATION_FAILED
+                if rng.random() < failing
+                else ReportKind.ALLOCATION_BOUND
+                for each in desired.read(self.node_id).assignments
+                if each.allocation_id not in self._said and rng.random() >= silent
+            }
+            said |= {
+                allocation_id: ReportKind.ALLOCATION_RELEASED
+                for allocation_id in reports.ending(self.node_id)
+                if rng.random() >= silent
+            }
+            entries = [self._entry(*each) for each in said.items()]
+            if entries:
+                reports.apply(self.node_id, epoch=1, entries=entries)
+                self._said |= said
+            return len(entries)
+
+    def _entry(self, allocation_id: str, kind: ReportKind) -> ReportEntry:
+        seq = next(self._numbers)
+        body: dict[str, Any] = {"nodeId": self.node_id, "seq": seq, "kind": kind}
+        body["allocationId"] = allocation_id
+        if kind == ReportKind.ALLOCATION_BOUND:
+            body |= {"cdiDevices": ["bcd.dev/gpu=0"], "envFile": f"/run/bcd/{allocation_id}.env"}
+        else:
+            body["reason"] = "storm"
+        return ReportEntry(seq=seq, kind=kind, body=canonical(body))
+
+
+def _ill(gpu: Gpu) -> Gpu:
+    return gpu.model_copy(update={"health": Health.UNHEALTHY, "health_reason": "xid 79"})
+
+
+def _body(rng: random.Random, now_ms: int) -> dict[str, Any]:
+    """What somebody may ask for."""
+    body: dict[str, Any] = {
+        "devices": [_line(rng)],
+        "duration": rng.choice(["20m", "1h", "2h", "4h"]),
+    }
+    if rng.random() < 0.5:
+        body["start"] = now_ms + rng.choice([1, 2, 4, 8]) * HOUR_MS // 2
+    if rng.random() < 0.3:
+        body["resources"] = {"vcpu": rng.choice([8, 32, 64]), "memoryGiB": rng.choice([64, 512])}
+    if rng.random() < 0.15:
+        body["gang"] = {"nodes": rng.choice([2, 3]), "topology": "any"}
+    if rng.random() < 0.1:
+        body["tolerations"] = [{"key": "maintenance", "op": "exists"}]
+    if rng.random() < 0.1:
+        body["leaseSeconds"] = 900
+    return body
+
+
+def _line(rng: random.Random) -> dict[str, Any]:
+    kind = rng.choices(["gpu", "range", "mig", "slot", "any"], [60, 8, 14, 10, 8])[0]
+    match kind:
+        case "gpu":
+            return {"class": "gpu", "count": rng.choice([1, 1, 1, 2, 2, 4, 8])}
+        case "range":
+            return {"class": "gpu", "count": {"min": 1, "max": 4}}
+        case "mig":
+            profile = rng.choice(["1g.10gb", "1g.10gb", "3g.40gb"])
+            return {"class": "gpu.mig", "profile": profile, "count": rng.choice([1, 2, 3])}
+        case "slot":
+            return {"class": "gpu.slot", "count": 1}
+        case _:
+            return {
+                "anyOf": [
+                    {"class": "gpu.mig", "profile": "3g.40gb", "count": 1},
+                    {"class": "gpu", "count": 1},
+                ]
+            }
+
+
+STEPS = (timedelta(seconds=20), timedelta(minutes=6), timedelta(minutes=25))
