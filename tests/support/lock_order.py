@@ -156,7 +156,7 @@ def _names(tokens: list[Token], position: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Taken:
-    """What one transaction has locked so far: table → mode of the first lock; the last key woken."""
+    """What a transaction has locked so far: table → mode of the first lock; the last key woken."""
 
     modes: dict[str, str] = field(default_factory=dict)
     woken: tuple[str, str] = ("", "")
