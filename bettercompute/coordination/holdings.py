@@ -26,6 +26,7 @@ SHARD_PREFIX = "shard:"
 RENEW_AFTER = timedelta(seconds=leases.RENEW_AFTER_SECONDS)
 BEAT_AFTER = timedelta(seconds=heartbeats.BEAT_SECONDS)
 LOOK_AFTER = timedelta(seconds=1)  # how often to look for leases that lapsed
+RENEWAL_SECONDS_MAX = 0.2
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -41,6 +42,7 @@ class Held:
     lease: Lease
     renewed_at: datetime
     busy: threading.Lock = field(default_factory=threading.Lock)
+    in_use: bool = False  # busy with work, not just being renewed
     # Claims in a new shard are the old holder's; after an error of the database we do not know
     # which of our own stand. Both are voided before the next look.
     claims_doubtful: bool = True
@@ -68,7 +70,7 @@ class Holdings:
         return sorted(
             _shard(name)
             for name, held in list(self._held.items())
-            if name.startswith(SHARD_PREFIX) and not held.busy.locked()
+            if name.startswith(SHARD_PREFIX) and not held.in_use
         )
 
     def lease(self, name: str) -> Lease | None:
@@ -80,15 +82,18 @@ class Holdings:
     def using(self, name: str) -> Iterator[Held | None]:
         """Have a held lease to ourselves; None where it is not ours or another thread uses it."""
         held = self._held.get(name)
-        if held is None or not held.busy.acquire(blocking=False):
+        # A renewal takes a moment: waited for, since whoever woke us will not do so again.
+        if held is None or held.in_use or not held.busy.acquire(timeout=RENEWAL_SECONDS_MAX):
             yield None
             return
+        held.in_use = True
         try:
             yield held
         except Error:
             held.claims_doubtful = True
             raise
         finally:
+            held.in_use = False
             held.busy.release()
 
     def renew_if_stale(self, held: Held) -> bool:

@@ -23,15 +23,15 @@ SELECT c.sink, count(o.seq), coalesce(max(compute_now() - o.time), interval '0')
  ORDER BY c.sink;
 
 -- name: horizon
--- What holds every reader back: transactions that have written, in any database of the cluster.
--- Their age is the server's own matter, so it is measured by the server's own clock.
-SELECT format('pid %%s (%%s, %%s, %%s)', pid, datname, usename, state),
-       clock_timestamp() - xact_start  -- check-sql-now: allow
-  FROM pg_stat_activity
- WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
- UNION ALL
-SELECT format('prepared transaction %%s (%%s)', gid, database),
-       clock_timestamp() - prepared  -- check-sql-now: allow
-  FROM pg_prepared_xacts
- ORDER BY 2 DESC
+-- What holds every reader back: the oldest transaction that has written, in any database of the
+-- cluster. Its age is the server's own matter, so it is measured by the server's own clock.
+SELECT who, clock_timestamp() - since  -- check-sql-now: allow
+  FROM (SELECT format('pid %%s (%%s, %%s, %%s)', pid, datname, usename, state) AS who,
+               xact_start AS since, backend_xid AS xid
+          FROM pg_stat_activity
+         WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+         UNION ALL
+        SELECT format('prepared transaction %%s (%%s)', gid, database), prepared, transaction
+          FROM pg_prepared_xacts) AS writers
+ ORDER BY age(xid) DESC, who
  LIMIT 1;

@@ -3,7 +3,7 @@
 import pytest
 
 from outbox import events, reader
-from tests.support import sessions
+from tests.support import horizon, sessions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("C21")]
 
@@ -13,6 +13,7 @@ def publish(name):
 
 
 def read_all(position=reader.START):
+    horizon.let_writers_elsewhere_end()
     rows = reader.read(position, limit=100)
     return [row.data["poolId"] for row in rows], rows[-1].position if rows else position
 
@@ -117,6 +118,7 @@ def test_filters_and_limits_keep_the_position_right(clock):
                 "pool.changed", tenant_id="ten_b", subject="pool/a", data={"poolId": "a"}
             )
         )
+    horizon.let_writers_elsewhere_end()
     first, second = reader.read(reader.START, limit=2)
     assert first.position < second.position
     (third,) = reader.read(second.position, limit=5, types={"pool.created"})

@@ -1,5 +1,7 @@
 """Which process holds what (C29-C34)."""
 
+import threading
+
 import pytest
 from django.db import OperationalError
 
@@ -143,3 +145,14 @@ def test_the_heartbeat_is_written_every_five_seconds(member, clock):
     clock.advance("1s")
     alone.refresh()
     assert heartbeats.latest("worker") > since
+
+
+def test_a_lease_that_is_just_being_renewed_is_waited_for_not_skipped(member):
+    alone = member("own_a")
+    alone.refresh()
+    held = alone.holdings._held["shard:9"]
+    assert held.busy.acquire(blocking=False)  # as a renewal does
+    assert 9 in alone.holdings.shards()
+    threading.Timer(0.05, held.busy.release).start()
+    with alone.holdings.using("shard:9") as used:
+        assert used is held
