@@ -24,9 +24,9 @@ DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for the session."""
+    """One Chromium a module: its event loop would be in the way of everybody else's tests."""
     if CHROMIUM is None:
         pytest.skip(
             "no Chromium: install it (apt-get install chromium) or set CHROMIUM to its path"
