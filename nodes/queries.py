@@ -1,6 +1,7 @@
 """Reads of nodes: one, a page, and what is on a node. For operators and owners of pools."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from bettercompute import clock, errors, sql
@@ -30,6 +31,17 @@ class Filters:
 
     pool_id: str | None = None
     state: NodeState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """An allocation that holds devices of a node, and whose it is."""
+
+    owner_key: str
+    allocation_id: str
+    device_ids: tuple[str, ...]
+    until: datetime
+    wanted: bool  # the node's agent holds it by now
 
 
 def access_node(caller: Caller, node_id: str, *, action: str = READ) -> Place:
@@ -125,6 +137,12 @@ def effect(node_id: str) -> wire.NodeEffect:
         devices=devices,
         last_end=None if last_end is None else clock.to_ms(last_end),
     )
+
+
+def occupants(node_id: str, *, device_id: str | None = None) -> list[Occupant]:
+    """Who holds the node, or one of its devices, now or later; the first to end comes first."""
+    rows = QUERIES.all("occupants", node_id=node_id, device_id=device_id)
+    return [Occupant(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
 
 
 def _summary(row: sql.Row) -> dict[str, Any]:

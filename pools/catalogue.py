@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from django.db import transaction
+from django.db.models import F
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from bettercompute import durations, errors, sql
@@ -165,6 +166,18 @@ def create_pool(
     parse_policy(json.dumps(document))
     return Pool.objects.create(
         tenant=tenant, name=name, region=region, placer=placer, policy=document
+    )
+
+
+def change_pool(pool_id: str, *, region: str, policy: Mapping[str, Any]) -> None:
+    """Other terms for a pool, from the next request on; what is reserved keeps its own.
+
+    Raises:
+        errors.InvalidInput: the policy is not one, with the paths of what is wrong.
+    """
+    parse_policy(json.dumps(dict(policy)))
+    Pool.objects.filter(pk=pool_id).update(
+        region=region, policy=dict(policy), version=F("version") + 1
     )
 
 

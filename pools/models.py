@@ -75,6 +75,7 @@ class QuotaUsage(models.Model):
 
     class Meta:
         db_table = "quota_usage"
+        verbose_name = "quota"
         constraints = [
             models.UniqueConstraint(name="quota_once_per_tenant", fields=["tenant", "resource"]),
             models.CheckConstraint(

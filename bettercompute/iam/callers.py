@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bettercompute import sql
-from bettercompute.errors import InvalidInput, NotFound
+from bettercompute.errors import AccessDenied, InvalidInput, NotFound
 from bettercompute.iam.models import Account, ApiToken
 
 CALLERS = sql.load(__package__, "callers")
@@ -81,6 +81,24 @@ def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:
         username=identity.username,
         time_zone=identity.time_zone,
         fingerprint=seat.fingerprint if known else None,
+    )
+
+
+def for_platform(account: Account) -> Caller:
+    """An operator acting for the platform, for what belongs to no tenant.
+
+    Raises:
+        AccessDenied: the account is no operator.
+    """
+    if not is_operator(account):
+        raise AccessDenied("Only an operator of the platform may do this.", needs="operator")
+    return Caller(
+        tenant_id="",
+        account_id=account.pk,
+        role="admin",
+        is_operator=True,
+        username=account.username,
+        time_zone=account.time_zone,
     )
 
 

@@ -84,6 +84,7 @@ class ApiToken(models.Model):
 
     class Meta:
         db_table = "api_tokens"
+        verbose_name = "API token"
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
@@ -102,6 +103,7 @@ class Policy(models.Model):
 
     class Meta:
         db_table = "policies"
+        verbose_name_plural = "policies"
         constraints = [
             models.UniqueConstraint(
                 name="policy_name_once_per_tenant", fields=["tenant", "name"], nulls_distinct=False

@@ -22,7 +22,7 @@ INSTALLED_APPS = [
     "nodes",
     "pools",
     "reservations",
-    "django.contrib.admin",
+    "bettercompute.operators.apps.OperatorsConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -27,3 +27,11 @@ LIMIT %(limit)s::int;
 SELECT count(*), coalesce(sum(cardinality(device_ids)), 0)::bigint, max(until)
 FROM assignments
 WHERE node_id = %(node_id)s;
+
+-- name: occupants
+-- Who holds a node, or one of its devices, now or later.
+SELECT owner_key, allocation_id, device_ids, until, wanted
+FROM assignments
+WHERE node_id = %(node_id)s
+    AND (%(device_id)s::text IS NULL OR %(device_id)s::text = ANY (device_ids))
+ORDER BY until, allocation_id;

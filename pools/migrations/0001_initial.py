@@ -71,6 +71,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'quota_usage',
+                'verbose_name': 'quota',
             },
         ),
         migrations.AddConstraint(

@@ -102,6 +102,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'api_tokens',
+                'verbose_name': 'API token',
             },
         ),
         migrations.CreateModel(
@@ -117,6 +118,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'policies',
+                'verbose_name_plural': 'policies',
                 'constraints': [models.UniqueConstraint(fields=('tenant', 'name'), name='policy_name_once_per_tenant', nulls_distinct=False)],
             },
         ),

@@ -109,9 +109,9 @@ def test_a_database_that_is_away_is_503_in_api_and_pages(
     answer = api.get("/whoami")
     cast.problem(answer, 503, "UNAVAILABLE")
     assert answer["Retry-After"] == "1"
-    monkeypatch.setattr("django.contrib.auth.views.LoginView.dispatch", away)
+    monkeypatch.setattr("bettercompute.pages.rendering.render", away)
     client.raise_request_exception = False
-    page = client.get("/admin/login/")
+    page = client.get("/login")
     assert page.status_code == 503
     assert page["Retry-After"] == "1"
 

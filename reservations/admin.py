@@ -1,0 +1,119 @@
+"""Operators' registers of reservations: what tenants claim, and how each came to where it is."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django.contrib import admin
+
+from bettercompute import states
+from bettercompute.iam import callers
+from bettercompute.iam.models import Account
+from bettercompute.operators import fields
+from bettercompute.operators.operations import Effect, Operation, Outcome
+from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
+from bettercompute.states import ReservationState as S
+from outbox import queries as events
+from reservations import ending
+from reservations.models import Allocation, Reservation
+
+EVENTS_SHOWN = 30
+RELEASABLE = (S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
+
+# What a release does, by the state it finds.
+_EFFECTS: Mapping[str, str] = {
+    S.PENDING: "It leaves the line and is cancelled; nothing is booked for it.",
+    S.PLACED: "It ends before it starts; the devices booked for it are free for others at once.",
+    S.BINDING: "It ends while nodes are taking it up; its devices are free for others at once.",
+    S.ACTIVE: "The workload loses its devices now; they are free once the nodes confirm.",
+    S.AWAITING_CONFIRMATION: "Refused: it awaits a confirmation. Deny that, or let it expire.",
+}
+
+
+def _release_effect(account: Any, row: Reservation) -> Effect:
+    what = _EFFECTS.get(row.state, f"Nothing: it is {row.state} already.")
+    sentences: tuple[str, ...] = (
+        what,
+        f"{row.tenant.slug} gets back the quota it holds for this reservation.",
+    )
+    if row.state not in RELEASABLE:
+        sentences = (what,)
+    held = tuple(
+        (
+            fields.link("nodes.node", each.node_id),
+            len(each.device_ids),
+            fields.chip(each.state),
+        )
+        for each in ending.live_allocations(row)
+    )
+    return Effect(sentences, ("Node", "Devices", "State"), held)
+
+
+def _release(account: Any, row: Reservation, answers: Mapping[str, Any]) -> Outcome:
+    caller = callers.for_tenant(cast("Account", account), row.tenant_id)
+    after = ending.release(caller, reservation_id=row.pk)
+    return Outcome(f"it is {after.state}")
+
+
+RELEASE = Operation(
+    "release",
+    "Release",
+    _release_effect,
+    _release,
+    offered=lambda row: row.state in RELEASABLE,
+    harsh=True,
+)
+
+
+class Allocations(ReadOnlyTable):
+    """Its part on each node."""
+
+    model = Allocation
+    links = {"id": "reservations.allocation", "node_id": "nodes.node", "device_ids": "nodes.device"}
+    columns = ("id", "node_id", "device_ids", "state", "reason", "ended_at")
+    ordering = ("id",)
+
+
+@admin.register(Reservation)
+class ReservationAdmin(ReadOnlyAdmin):
+    """Reservations, newest first."""
+
+    list_display = (
+        "id",
+        "state",
+        "tenant",
+        "pool",
+        "owner",
+        "gpu_milli",
+        "starts_at",
+        "ends_at",
+        "created_at",
+    )
+    list_select_related = ("tenant", "pool", "owner")
+    list_filter = (one_of("state", states.ReservationState),)
+    search_fields = ("id__exact", "pool__id__exact", "tenant__slug__exact")
+    search_help_text = "Exact id, exact id of the pool, or slug of the tenant"
+    ordering = ("-created_at", "-id")
+    inlines = (Allocations,)
+    operations = (RELEASE,)
+    also = ("events",)
+    long = True
+
+    def events(self, row: Reservation) -> object:
+        """What happened to it, the newest first."""
+        found = events.for_subject(f"reservation/{row.pk}", limit=EVENTS_SHOWN)
+        return fields.table(
+            ("Time", "Event"), ((fields.instant(each.time), each.type) for each in found)
+        )
+
+
+@admin.register(Allocation)
+class AllocationAdmin(ReadOnlyAdmin):
+    """Parts of reservations, by node."""
+
+    list_display = ("id", "reservation", "node_id", "state", "created_at", "ended_at")
+    list_filter = (one_of("state", states.AllocationState),)
+    links = {"node_id": "nodes.node", "device_ids": "nodes.device"}
+    search_fields = ("id__exact", "reservation__id__exact", "node_id__exact")
+    search_help_text = "Exact id of it, of its reservation or of its node"
+    ordering = ("-id",)
+    long = True

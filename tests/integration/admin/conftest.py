@@ -1,0 +1,71 @@
+"""A little of everything that the operators' registers show, made as the product makes it."""
+
+from dataclasses import dataclass
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from bettercompute.coordination import heartbeats, leases, workqueue
+from bettercompute.iam import policies
+from bettercompute.iam.models import ApiToken
+from bettercompute.operators import audit
+from nodes import enrollment
+from nodes.models import Node
+from nodes.protocol import signing
+from outbox import dispatch
+from pools import catalogue
+from pools.models import Pool
+from reservations.models import Reservation
+from tests.support import cast, make
+
+FORBID = 'forbid (principal, action == Action::"compute:reservations:create", resource);'
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is."""
+
+    pool: Pool
+    node: Node
+    active: Reservation
+    pending: Reservation
+    token: ApiToken
+    secret: str
+
+
+class Deaf:
+    """A sink that takes everything."""
+
+    def deliver(self, events: object) -> None:
+        """Forget it."""
+
+
+@pytest.fixture
+def world() -> World:
+    """Acme with a pool, a node, an active and a waiting reservation; and what surrounds them."""
+    pool = make.pool(nodes=1, quota_gpus=64)
+    node = Node.objects.get(pool=pool)
+    alice = cast.caller("alice")
+    active = make.active(alice, pool, gpus=2)
+    pending = make.reservation(alice, pool, gpus=8)
+    assert pending.state == "pending"
+    catalogue.offer(pool, cast.tenant("globex"))
+    token, secret = cast.token("alice")
+    policies.create(alice, draft=policies.Draft("no-more", FORBID, enabled=False))
+    enrolment = enrollment.create(node_id=node.pk)
+    enrollment.enroll(token=enrolment.token, public_key=signing.NodeKey.generate().public_key)
+    leases.take("shard:3")
+    heartbeats.beat("worker")
+    with transaction.atomic():
+        workqueue.enqueue("reservation", pending.pk)
+    with audit.act(cast.account("olga"), node, "Look", why="it was there") as entry:
+        entry.done("seen")
+    dispatch.drain("deaf", Deaf(), fence=make.fence)
+    return World(pool, node, active, pending, token, secret)
+
+
+@pytest.fixture
+def olga() -> Client:
+    """The operator, signed in."""
+    return cast.session("olga", check_csrf=False)
