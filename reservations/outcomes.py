@@ -56,7 +56,7 @@ def _placed(
     reservation: Reservation, outcome: Placed, effects: Effects, values: Mapping[str, Any]
 ) -> None:
     now = reservation.read_at
-    window = outcome.window
+    window, charged = outcome.window, reservation.gpu_milli
     lease = reservation.lease_seconds
     lifecycle.move(
         reservation,
@@ -73,7 +73,9 @@ def _placed(
             ),
         },
     )
-    effects.wake(lifecycle.KIND, reservation.id, _first_look(window.start, now))
+    took_fewer = outcome.gpu_milli < charged
+    at = None if took_fewer else _first_look(window.start, now)
+    effects.wake(lifecycle.KIND, reservation.id, at)
     effects.event(
         reservation,
         "placed",

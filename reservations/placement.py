@@ -14,11 +14,14 @@ from django.db import transaction
 
 from bettercompute import clock, failpoints, ids
 from bettercompute.failpoints import Failpoint
+from bettercompute.wire.reservations import DeviceClass
 from nodes import assignments, bookings, eligibility, resources
 from nodes.assignments import PlannedAssignment
-from nodes.eligibility import Locked
+from nodes.eligibility import Locked, LockedDevice
+from nodes.models import Mode
 from pools import snapshot
 from pools.planner import filters
+from pools.planner import request as planning
 from pools.planner.packing import Part
 from pools.planner.plan import NoFit, Plan
 from pools.planner.reasons import Reason
@@ -28,6 +31,11 @@ from reservations.models import Allocation
 
 ATTEMPTS_MAX = 3
 GIB = 1024**3
+CLASSES = {
+    Mode.WHOLE: DeviceClass.GPU,
+    Mode.MIG: DeviceClass.MIG,
+    Mode.SLOTS: DeviceClass.SLOT,
+}
 
 # Equal candidates are taken in random order, so that rivals do not collide three times (C18). This
 # spreads load and decides no secret.
@@ -133,8 +141,14 @@ def _commit(claim: Claim, plan: Plan, window: Window) -> Placed:
     return Placed(
         window,
         tuple(allocations),
-        gpu_milli=sum(locked.devices[device].milli for device in plan.device_ids),
+        gpu_milli=sum(_milli(claim.demand, locked.devices[each]) for each in plan.device_ids),
     )
+
+
+def _milli(demand: Demand, device: LockedDevice) -> int:
+    """What a booked device costs of the quota, by its class and not by its size (R30)."""
+    assert device.bookable_mode is not None, "it was judged eligible"
+    return planning.milli(CLASSES[Mode(device.bookable_mode)], demand.replicas)
 
 
 def _check_eligible(demand: Demand, plan: Plan, locked: Locked) -> None:

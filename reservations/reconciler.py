@@ -5,12 +5,14 @@ a second run changes nothing. What is overdue runs at once, ends before starts, 
 that was down for a whole window takes the reservation straight to its end.
 """
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
+from pools import quota
 from reservations import degradation, ending, lifecycle, moments, queries, settling, waiting_line
 from reservations.bindings import hold
 from reservations.lifecycle import Effects
@@ -65,11 +67,24 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     elif reservation.lease_until is not None and reservation.lease_until <= now:
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
+        _charge_what_it_took(reservation)
         hold.begin(reservation, now, effects)
     if reservation.state == ReservationState.BINDING:
         hold.advance(reservation, now, effects)
     if reservation.state == ReservationState.ACTIVE:
         degradation.refresh(reservation, now, effects)
+
+
+def _charge_what_it_took(reservation: Reservation) -> None:
+    """A count range was charged at its most before it was placed; the rest goes back here, since
+    the quota comes before bookings in the lock order (C19)."""
+    if any(isinstance(line.get("count"), dict) for line in _lines(reservation.request)):
+        quota.lower(reservation.id, {quota.GPU_MILLI: reservation.gpu_milli})
+
+
+def _lines(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for entry in request["devices"]:
+        yield from entry.get("anyOf", [entry])
 
 
 def _expire_draft(reservation: Reservation, now: datetime) -> None:

@@ -140,6 +140,18 @@ def test_what_does_not_fit_waits_pending_and_keeps_its_charge():
     assert DeviceBooking.objects.count() == 8
 
 
+@pytest.mark.rule("R3", "C14")
+def test_a_range_takes_what_fits_and_is_charged_for_that(clock):
+    pool, alice = make.pool(gpus=8), cast.caller("alice")
+    make.reservation(alice, pool, gpus=5)
+    ranged = make.reservation(alice, pool, gpus={"min": 1, "max": 8})
+    assert len(ranged.allocations.get().device_ids) == 3
+    make.look(ranged)
+    assert used() == 8_000
+    make.look(ranged)
+    assert used() == 8_000
+
+
 @pytest.mark.rule("R30")
 def test_the_share_of_the_host_is_booked_and_recorded():
     pool = make.pool(nodes=1, gpus=8)  # 194 vCPU less 2 kept for the host, 2,048 GiB
