@@ -29,7 +29,7 @@ from reservations import (
     verdicts,
 )
 from reservations.form import Entry, Parsed
-from reservations.presentation import Life
+from reservations.stations import Life
 from reservations.verdicts import Verdict
 
 _KEY_BYTES = 18

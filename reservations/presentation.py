@@ -1,8 +1,6 @@
 """Reservations as pages show them: from answers to frozen, printable parts. Pure: reads nothing."""
 
 import hashlib
-import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -10,12 +8,13 @@ from typing import Any, assert_never
 
 from django.urls import reverse
 
-from bettercompute import clock, durations
+from bettercompute import clock
 from bettercompute.pages import chips, moments, parts, spans
 from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
-from bettercompute.wire.reservations import NodeBinding, Reservation
+from bettercompute.wire.reservations import Reservation
+from reservations import advice, commands, instants, stations
 
 POLL_WHILE_MOVING = "every 1s"
 POLL_WHILE_HELD = "every 15s"
@@ -33,25 +32,6 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """When a reservation passed the stations that its answer does not tell."""
-
-    placed_at: datetime | None = None
-    bound_at: datetime | None = None
-    ended_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """The instants of an answer."""
-
-    start: datetime | None
-    end: datetime | None
-    asked: datetime | None
-    duration_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """A reservation in a list."""
 
@@ -65,16 +45,6 @@ class Row:
     nodes: str
     countdown: parts.Countdown
     meter: parts.Meter | None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A station of a reservation's life; ``phase`` is done, now, later or bad."""
-
-    label: str
-    phase: str
-    at: moments.Moment | None
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +76,7 @@ class Page:
     chip: chips.Chip
     countdown: parts.Countdown
     meter: parts.Meter | None
-    steps: tuple[Step, ...]
+    steps: tuple[stations.Step, ...]
     conditions: tuple[Condition, ...]
     bindings: tuple[Binding, ...]
     binding_hint: str
@@ -141,7 +111,7 @@ def row(
         owner=names.owners.get(shown.owner_identity_id, "") if with_owner else "",
         chip=chips.reservation(shown.state),
         window=_window(shown, now, zone),
-        duration=spans.text(_times(shown).duration_ms),
+        duration=spans.text(instants.of(shown).duration_ms),
         nodes=_nodes(shown, names),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
@@ -150,7 +120,7 @@ def row(
 
 def page(
     shown: Reservation,
-    life: Life,
+    life: stations.Life,
     names: Names,
     *,
     now: datetime,
@@ -168,12 +138,12 @@ def page(
         chip=chips.reservation(state),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
-        steps=tuple(steps(shown, life, now=now, zone=zone)),
+        steps=tuple(stations.steps(shown, life, now=now, zone=zone)),
         conditions=tuple(_condition(c, now, zone) for c in shown.conditions),
         bindings=tuple(_bindings(shown, names)),
         binding_hint=_HINTS.get(state, "It is over; there is nothing left to use."),
         facts=tuple(_facts(shown, names, now, zone)),
-        calls=tuple(_calls(shown, pool, origin)),
+        calls=tuple(commands.calls(shown, pool, origin)),
         status_href=reverse("reservation-status", args=[shown.id]),
         release_href=_href("reservation-release", shown) if ends and not cancels else "",
         cancel_href=_href("reservation-cancel", shown) if cancels else "",
@@ -187,22 +157,9 @@ def _href(name: str, shown: Reservation) -> str:
 
 def may_cancel(shown: Reservation, now: datetime) -> bool:
     """Whether it has yet to begin; the use case decides again under its lock."""
-    start = _times(shown).start
+    start = instants.of(shown).start
     ahead = start is not None and start > now
     return shown.state is S.PENDING or (shown.state is S.PLACED and ahead)
-
-
-def _times(shown: Reservation) -> _Times:
-    during, asked = shown.during, shown.request.get("start")
-    return _Times(
-        start=clock.from_ms(during.start) if during else None,
-        end=clock.from_ms(during.end) if during else None,
-        asked=clock.from_ms(asked) if isinstance(asked, int) else None,
-        duration_ms=durations.parse(shown.request["duration"]),
-    )
-
-
-# --- words ----------------------------------------------------------------------------------------
 
 
 def what(shown: Reservation, names: Names) -> str:
@@ -231,7 +188,7 @@ def _line(line: Mapping[str, Any]) -> str:
 
 
 def _window(shown: Reservation, now: datetime, zone: tzinfo) -> str:
-    times = _times(shown)
+    times = instants.of(shown)
     if times.start and times.end:
         return moments.window(times.start, times.end, now=now, zone=zone)
     if times.asked:
@@ -245,7 +202,7 @@ def _nodes(shown: Reservation, names: Names) -> str:
 
 
 def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdown:
-    start, end = _times(shown).start, _times(shown).end
+    start, end = instants.of(shown).start, instants.of(shown).end
     if end and end <= now and shown.state is S.RELEASED:
         return parts.Countdown(f"ended {moments.text(end, now=now, zone=zone)}")
     if shown.state in chips.OVER:
@@ -258,7 +215,7 @@ def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdo
 
 
 def _meter(shown: Reservation, now: datetime) -> parts.Meter | None:
-    start, end = _times(shown).start, _times(shown).end
+    start, end = instants.of(shown).start, instants.of(shown).end
     if shown.state not in (S.BINDING, S.ACTIVE) or not (start and end and start < end):
         return None
     return parts.elapsed(start, end, now=now)
@@ -266,7 +223,7 @@ def _meter(shown: Reservation, now: datetime) -> parts.Meter | None:
 
 def _poll(shown: Reservation, now: datetime) -> str:
     """Every second while something is about to change by itself, rarely while held, else never."""
-    start = _times(shown).start
+    start = instants.of(shown).start
     match shown.state:
         case S.BINDING | S.DRAFT:
             return POLL_WHILE_MOVING
@@ -281,126 +238,15 @@ def _poll(shown: Reservation, now: datetime) -> str:
             assert_never(shown.state)
 
 
-# --- the stepper ----------------------------------------------------------------------------------
-
-_REACHED = {
-    S.DRAFT: 0,
-    S.AWAITING_CONFIRMATION: 0,
-    S.PENDING: 1,
-    S.PLACED: 1,
-    S.BINDING: 2,
-    S.ACTIVE: 3,
-}
-
-
-def steps(shown: Reservation, life: Life, *, now: datetime, zone: tzinfo) -> list[Step]:
-    """The stations passed, the present one, and those ahead (none once it is over)."""
-
-    def at(instant: datetime | None) -> moments.Moment | None:
-        return moments.moment(instant, now=now, zone=zone) if instant else None
-
-    times = _times(shown)
-    created = clock.from_ms(shown.created_at)
-    if shown.state in chips.OVER:
-        passed = [
-            ("Requested", created),
-            ("Placed", life.placed_at),
-            ("Binding", times.start if life.bound_at else None),
-            ("Active", life.bound_at),
-        ]
-        phase = "bad" if shown.state in (S.DENIED, S.FAILED) else "done"
-        last = Step(chips.reservation(shown.state).label, phase, at(life.ended_at))
-        return [*(Step(label, "done", at(instant)) for label, instant in passed if instant), last]
-    stations = [
-        ("Requested", created, ""),
-        ("Placed", life.placed_at, "as soon as it fits"),
-        ("Binding", times.start or times.asked, "at the start"),
-        ("Active", life.bound_at, "seconds after the start"),
-        ("End", times.end, spans.text(times.duration_ms) + " later"),
-    ]
-    if shown.state is S.PENDING:
-        stations[1] = ("Waiting for devices", None, "placed as soon as they are free")
-    reached = _REACHED[shown.state]
-    return [
-        Step(label, _phase(number, reached), at(instant), hint)
-        for number, (label, instant, hint) in enumerate(stations)
-    ]
-
-
-def _phase(number: int, reached: int) -> str:
-    if number == reached:
-        return "now"
-    return "done" if number < reached else "later"
-
-
-# --- conditions -----------------------------------------------------------------------------------
-
-# By reason, else by type: a title, what to do, a tone.
-_ADVICE = {
-    "Unschedulable": (
-        "No devices fit yet",
-        (
-            "It is placed by itself as soon as they do. To start sooner ask for fewer devices, "
-            "a looser topology or another pool."
-        ),
-        "amber",
-    ),
-    "Queued": (
-        "In the queue",
-        "Nothing to do: the pool places its queue by priority, then age.",
-        "blue",
-    ),
-    "ConfirmationRequired": (
-        "A person has to approve this",
-        "Approve it, then the agent asks again with the same key.",
-        "amber",
-    ),
-    "BindingLost": (
-        "A node no longer hands over the devices",
-        (
-            "It binds again by itself. Restart work that lost its devices; release and reserve "
-            "again if this lasts."
-        ),
-        "red",
-    ),
-    "NodeUnreachable": (
-        "A node does not answer",
-        "Work on it may go on. The reservation stays yours; save your results and watch this page.",
-        "red",
-    ),
-    "DeviceUnhealthy": (
-        "A device reports a fault",
-        "Move your work off it. Release and reserve again to get another one.",
-        "red",
-    ),
-    "HostOvercommitted": (
-        "The host promises more than it has",
-        "CPU or memory may run short; tell the pool’s operator.",
-        "amber",
-    ),
-    "EndingSoon": (
-        "It ends soon",
-        "Save your work: at the end the devices go to whoever comes next.",
-        "amber",
-    ),
-    "Preempting": ("It is being preempted", "Save your work now.", "red"),
-}
-
-
 def _condition(condition: WireCondition, now: datetime, zone: tzinfo) -> Condition:
-    title, advice, tone = _advice(condition)
+    said = advice.on(condition)
     return Condition(
-        title=title,
+        title=said.title,
         text=condition.message,
-        advice=advice,
-        tone=tone,
+        advice=said.text,
+        tone=said.tone,
         since=moments.moment(clock.from_ms(condition.since), now=now, zone=zone),
     )
-
-
-def _advice(condition: WireCondition) -> tuple[str, str, str]:
-    unknown = (condition.reason or condition.type, "", "amber")
-    return _ADVICE.get(condition.reason) or _ADVICE.get(condition.type) or unknown
 
 
 def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
@@ -410,13 +256,12 @@ def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
     for condition in shown.conditions:
         if condition.type == "Queued" or condition.status != "True":
             continue
-        title, advice, tone = _advice(condition)
-        text = f"{what(shown, names)} in {pool}: {title[0].lower()}{title[1:]}"
-        notices.append(parts.Notice(text, advice, tone, _href("reservation", shown), "Look"))
+        said = advice.on(condition)
+        text = f"{what(shown, names)} in {pool}: {said.title[0].lower()}{said.title[1:]}"
+        href = _href("reservation", shown)
+        notices.append(parts.Notice(text, said.text, said.tone, href, "Look"))
     return notices
 
-
-# --- using it -------------------------------------------------------------------------------------
 
 _HINTS = {
     S.DRAFT: "It is being decided.",
@@ -432,31 +277,15 @@ def _bindings(shown: Reservation, names: Names) -> list[Binding]:
         Binding(
             node=names.nodes.get(allocation.node_id, allocation.node_id),
             devices=parts.count(len(allocation.device_ids), "device"),
-            commands=_commands(allocation.id, allocation.binding),
+            commands=commands.on_node(allocation.id, allocation.binding),
         )
         for allocation in shown.allocations
         if allocation.binding and allocation.state is AllocationState.BOUND
     ]
 
 
-def _commands(allocation_id: str, binding: NodeBinding) -> tuple[parts.Command, ...]:
-    flags = [f"--device {shlex.quote(device)}" for device in binding.cdi_devices]
-    if binding.cgroup_parent:
-        flags.append(f"--cgroup-parent {shlex.quote(binding.cgroup_parent)}")
-    env = shlex.quote(binding.env_file)
-    run = " \\\n  ".join(["run --rm -it", *flags, f"--env-file {env}", "IMAGE nvidia-smi"])
-    return (
-        parts.Command(f"docker-{allocation_id}", "In a container, with Docker", f"docker {run}"),
-        parts.Command(f"podman-{allocation_id}", "In a container, with Podman", f"podman {run}"),
-        parts.Command(f"env-{allocation_id}", "In a shell on the node", f"set -a; . {env}; set +a"),
-    )
-
-
-# --- details --------------------------------------------------------------------------------------
-
-
 def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> list[parts.Fact]:
-    times, request = _times(shown), shown.request
+    times, request = instants.of(shown), shown.request
     topologies = {line.get("topology") or "same-node" for line in request["devices"]}
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     facts = [
@@ -486,46 +315,3 @@ def _host_share(share: Mapping[str, int]) -> str:
     if share.get("memoryGiB"):
         words.append(f"{share['memoryGiB']:,} GiB memory")
     return ", ".join(words) + (" per node" if words else "")
-
-
-_ASKED = ("devices", "duration", "start", "binding", "resources", "gang", "leaseSeconds", "spot")
-
-
-def _calls(shown: Reservation, pool: str, origin: str) -> list[parts.Command]:
-    """How a program would have asked for the same, and how it looks at this one."""
-    body = {
-        "tenantId": shown.tenant_id,
-        "poolId": shown.pool_id,
-        **{name: shown.request[name] for name in _ASKED if shown.request.get(name)},
-        "idempotencyKey": "choose-one-per-intent",
-    }
-    create = (
-        f"curl {origin}/api/v1/reservations \\\n"
-        '  -H "Authorization: Bearer $BETTER_COMPUTE_TOKEN" \\\n'
-        "  -H 'Content-Type: application/json' \\\n"
-        f"  -d {shlex.quote(json.dumps(body, indent=2))}"
-    )
-    return [
-        parts.Command("call-cli", "On the command line", f"better-compute get {shown.id}"),
-        *_reserve_command(shown, pool),
-        parts.Command("call-curl", "Ask for the same with curl", create),
-    ]
-
-
-def _reserve_command(shown: Reservation, pool: str) -> list[parts.Command]:
-    """The same as one command line, where it has a flag for all that was asked."""
-    request = shown.request
-    plain = {"poolId", "devices", "duration", "binding", "start"}
-    (line, *others) = request["devices"]
-    simple = not others and {"class", "count", "topology"} >= line.keys()
-    if not simple or not isinstance(line["count"], int) or request.keys() - plain:
-        return []
-    if line["class"] != "gpu" or request.get("binding", "hold") != "hold":
-        return []
-    words = ["better-compute reserve", "--pool", pool, "--gpus", str(line["count"])]
-    words += ["--for", durations.human(_times(shown).duration_ms).replace(" ", "")]
-    if topology := line.get("topology"):
-        words += ["--topology", topology]
-    if asked := _times(shown).asked:
-        words += ["--start", moments.iso(asked)]
-    return [parts.Command("call-reserve", "Ask for the same", " ".join([*words, "--wait"]))]

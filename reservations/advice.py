@@ -1,0 +1,68 @@
+"""What the console says about a condition: a title, what a person could do, and a tone. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bettercompute.wire.reservations import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A condition in plain words; ``text`` is what to do about it."""
+
+    title: str
+    text: str
+    tone: str
+
+
+_BY_REASON: Mapping[str, Advice] = {
+    "Unschedulable": Advice(
+        "No devices fit yet",
+        "It is placed by itself as soon as they do. To start sooner ask for fewer devices, "
+        "a looser topology or another pool.",
+        "amber",
+    ),
+    "Queued": Advice(
+        "In the queue",
+        "Nothing to do: the pool places its queue by priority, then age.",
+        "blue",
+    ),
+    "ConfirmationRequired": Advice(
+        "A person has to approve this",
+        "Approve it, then the agent asks again with the same key.",
+        "amber",
+    ),
+    "BindingLost": Advice(
+        "A node no longer hands over the devices",
+        "It binds again by itself. Restart work that lost its devices; release and reserve "
+        "again if this lasts.",
+        "red",
+    ),
+    "NodeUnreachable": Advice(
+        "A node does not answer",
+        "Work on it may go on. The reservation stays yours; save your results and watch this page.",
+        "red",
+    ),
+    "DeviceUnhealthy": Advice(
+        "A device reports a fault",
+        "Move your work off it. Release and reserve again to get another one.",
+        "red",
+    ),
+    "HostOvercommitted": Advice(
+        "The host promises more than it has",
+        "CPU or memory may run short; tell the pool’s operator.",
+        "amber",
+    ),
+    "EndingSoon": Advice(
+        "It ends soon",
+        "Save your work: at the end the devices go to whoever comes next.",
+        "amber",
+    ),
+    "Preempting": Advice("It is being preempted", "Save your work now.", "red"),
+}
+
+
+def on(condition: Condition) -> Advice:
+    """The advice for its reason, else for its type, else its bare name."""
+    unknown = Advice(condition.reason or condition.type, "", "amber")
+    return _BY_REASON.get(condition.reason) or _BY_REASON.get(condition.type) or unknown

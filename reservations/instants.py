@@ -1,0 +1,28 @@
+"""When a reservation begins and ends, read from its answer. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bettercompute import clock, durations
+from bettercompute.wire.reservations import Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """The window it has, if any yet, and what was asked for."""
+
+    start: datetime | None
+    end: datetime | None
+    asked: datetime | None
+    duration_ms: int
+
+
+def of(shown: Reservation) -> Instants:
+    """The instants of an answer."""
+    during, asked = shown.during, shown.request.get("start")
+    return Instants(
+        start=clock.from_ms(during.start) if during else None,
+        end=clock.from_ms(during.end) if during else None,
+        asked=clock.from_ms(asked) if isinstance(asked, int) else None,
+        duration_ms=durations.parse(shown.request["duration"]),
+    )
