@@ -166,6 +166,7 @@ class Session(ReadOnlyTable):
     """The conversation with the node's agent."""
 
     model = NodeSession
+    verbose_name_plural = "session"
     columns = (
         "agent_version",
         "gateway_id",
@@ -180,6 +181,7 @@ class Conditions(ReadOnlyTable):
     """What is true of the node now."""
 
     model = NodeCondition
+    verbose_name_plural = "conditions"
     columns = ("type", "reason", "message", "since")
 
 
@@ -187,6 +189,7 @@ class Resources(ReadOnlyTable):
     """The host's CPUs, memory and huge pages."""
 
     model = NodeResource
+    verbose_name_plural = "resources"
     columns = ("resource", "allocatable", "allocated", "ceiling", "ratio")
 
 

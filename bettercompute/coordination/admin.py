@@ -41,10 +41,10 @@ class LeaseAdmin(ReadOnlyAdmin):
         rows: QuerySet[Lease] = super().get_queryset(request)
         return rows.annotate(in_force=_holds(expires_at__gt=ComputeNow()))
 
-    @admin.display(boolean=True, description="in force")
-    def in_force(self, row: Any) -> bool:
+    @admin.display(description="in force")
+    def in_force(self, row: Any) -> object:
         """Whether the holder is in charge now."""
-        return bool(row.in_force)
+        return fields.flag(row.in_force)
 
 
 @admin.register(Heartbeat)
@@ -63,10 +63,9 @@ class HeartbeatAdmin(ReadOnlyAdmin):
         rows: QuerySet[Heartbeat] = super().get_queryset(request)
         return rows.annotate(alive=_holds(beaten_at__gt=since))
 
-    @admin.display(boolean=True)
-    def alive(self, row: Any) -> bool:
+    def alive(self, row: Any) -> object:
         """Whether it beat lately."""
-        return bool(row.alive)
+        return fields.flag(row.alive)
 
 
 def _requeue_effect(account: Any, row: WorkItem) -> Effect:

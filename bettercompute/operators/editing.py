@@ -10,7 +10,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextInputWidget, RelatedFieldWidgetWrapper
 from django.db import models
 from django.http import HttpRequest
 from django.shortcuts import redirect
@@ -68,8 +68,11 @@ class EditedAdmin(OperatorsAdmin):
         if type(db_field) is models.TextField and not db_field.choices:
             kwargs.setdefault("widget", AdminTextInputWidget())
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None and db_field.name in self.optional:
-            field.required = False
+        if field is None:
+            return None
+        field.required = field.required and db_field.name not in self.optional
+        if isinstance(field.widget, RelatedFieldWidgetWrapper):
+            field.widget = field.widget.widget  # without its pop-up windows
         return field
 
     def answer(

@@ -35,7 +35,6 @@ def _column(field: models.Field[Any, Any], register: str | None) -> Shown:
     described: Any = shown
     described.short_description = "ID" if field.name == "id" else field.verbose_name
     described.admin_order_field = field.name
-    described.boolean = isinstance(field, models.BooleanField)
     return shown
 
 
@@ -70,7 +69,7 @@ def instant(when: datetime | None) -> SafeString | str:
     """An instant in UTC, to the second; the whole of it for programs."""
     if when is None:
         return NOTHING
-    text = f"{when:%Y-%m-%d %H:%M:%S} UTC"
+    text = f"{when:%Y-%m-%d %H:%M:%S}"
     return format_html('<time datetime="{}">{}</time>', when.isoformat(), text)
 
 
@@ -79,6 +78,12 @@ def chip(state: str) -> SafeString | str:
     if not state:
         return NOTHING
     return format_html('<span class="chip state-{}">{}</span>', state, state)
+
+
+def flag(value: bool) -> SafeString:
+    """Yes or no as words: whether either is good depends on the column."""
+    word = "yes" if value else "no"
+    return format_html('<span class="flag-{}">{}</span>', word, word)
 
 
 def document(value: object) -> SafeString | str:
@@ -115,7 +120,7 @@ def _value(row: models.Model, field: models.Field[Any, Any], register: str | Non
 
 def _plain(field: models.Field[Any, Any], value: Any) -> object:
     if isinstance(field, models.BooleanField):
-        return value
+        return flag(value)
     if value is None or value == "":
         return NOTHING
     for kind, show in _SHOWN:
