@@ -25,12 +25,12 @@ from reservations import (
     listing,
     partings,
     presentation,
+    preview_panel,
     queries,
-    verdicts,
 )
 from reservations.form import Entry, Parsed
+from reservations.preview_panel import Panel
 from reservations.stations import Life
-from reservations.verdicts import Verdict
 
 _KEY_BYTES = 18
 
@@ -40,7 +40,7 @@ class ReservePage:
     """The form, what came of it, and its preview."""
 
     form: form.View
-    preview: Verdict
+    preview: Panel
     banner: parts.Notice | None = None
 
 
@@ -162,18 +162,20 @@ def _banner(error: errors.ApiError, general: str) -> parts.Notice:
     return parts.Notice("Nothing was booked", error.message, "red")
 
 
-def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Verdict:
-    """The preview's verdict, drawn on the pool's timeline."""
+def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Panel:
+    """The preview judged, drawn on the pool's timeline."""
     if parsed.request is None:
-        return verdicts.unasked(parsed)
+        return preview_panel.unasked(parsed)
     before = quota.usage(visitor.caller.tenant_id)
     try:
         found = previews.preview(visitor.caller, parsed.request)
     except errors.InvalidInput as error:
-        return verdicts.refused(next(iter(form.wrong_of(error).values()), error.message), parsed)
+        return preview_panel.refused(
+            next(iter(form.wrong_of(error).values()), error.message), parsed
+        )
     except errors.ApiError as error:
-        return verdicts.refused(error.message, parsed)
-    return verdicts.judged(
+        return preview_panel.refused(error.message, parsed)
+    return preview_panel.judged(
         found,
         parsed,
         _drawing(visitor, parsed, found, pool_id),
@@ -184,7 +186,7 @@ def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Verdict:
 
 
 def _drawing(visitor: Visitor, parsed: Parsed, found: Preview, pool_id: str) -> timeline.Timeline:
-    scale = verdicts.scale(parsed.window, now=visitor.now)
+    scale = preview_panel.scale(parsed.window, now=visitor.now)
     bookings = calendar.bookings(visitor.caller, pool_id, start=scale.start, end=scale.end)
     return timeline.build(
         supply.devices(pool_id),
@@ -192,7 +194,7 @@ def _drawing(visitor: Visitor, parsed: Parsed, found: Preview, pool_id: str) -> 
         scale=scale,
         now=visitor.now,
         zone=visitor.zone,
-        proposal=verdicts.proposal(parsed.window, found),
+        proposal=preview_panel.proposal(parsed.window, found),
     )
 
 

@@ -56,7 +56,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Panel:
     """The preview panel; ``verdict`` is yes, no or ask."""
 
     verdict: str
@@ -66,20 +66,20 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     facts: tuple[parts.Fact, ...] = ()
     quota: tuple[parts.QuotaLine, ...] = ()
-    timeline: "timeline.Timeline | None" = None
+    drawing: timeline.Timeline | None = None
 
 
-def unasked(parsed: Parsed) -> Verdict:
+def unasked(parsed: Parsed) -> Panel:
     """What to say while the form cannot be previewed yet."""
     if parsed.wrong:
         first = next(iter(parsed.wrong.values()))
-        return Verdict("ask", "Not quite yet", first, parsed.notes)
-    return Verdict("ask", "Say what you need", "The preview follows what you type.", parsed.notes)
+        return Panel("ask", "Not quite yet", first, parsed.notes)
+    return Panel("ask", "Say what you need", "The preview follows what you type.", parsed.notes)
 
 
-def refused(message: str, parsed: Parsed) -> Verdict:
+def refused(message: str, parsed: Parsed) -> Panel:
     """The use case would not judge it at all."""
-    return Verdict("no", "That cannot be asked for", message, parsed.notes)
+    return Panel("no", "That cannot be asked for", message, parsed.notes)
 
 
 def judged(
@@ -90,12 +90,12 @@ def judged(
     quota_before: Sequence[Usage],
     now: datetime,
     zone: tzinfo,
-) -> Verdict:
-    """The verdict on a request that could be judged."""
+) -> Panel:
+    """What a request that could be judged came to."""
     assert parsed.window is not None, "a valid request has a window"
     window = moments.window(parsed.window.start, parsed.window.end, now=now, zone=zone)
     length = spans.text(_milliseconds(parsed.window))
-    return Verdict(
+    return Panel(
         verdict="yes" if preview.fits else "no",
         title="It fits" if preview.fits else "It does not fit",
         text=f"{window}, {length}.",
@@ -103,7 +103,7 @@ def judged(
         reasons=tuple(_reason(reason, now=now, zone=zone) for reason in preview.reasons),
         facts=tuple(_facts(preview)),
         quota=_quota(preview, quota_before),
-        timeline=drawing,
+        drawing=drawing,
     )
 
 
