@@ -67,8 +67,8 @@ def _cordon_effect(account: Any, row: Node) -> Effect:
         return Effect(("No new placements on this node.", "Nothing is on it now."))
     assert effect.last_end is not None
     stays = (
-        f"What is there stays until it ends: {effect.allocations} allocations on {effect.devices}"
-        f" devices, the last until {clock.from_ms(effect.last_end):%Y-%m-%d %H:%M} UTC."
+        f"What is there stays until it ends: allocations {effect.allocations}, devices"
+        f" {effect.devices}, the last until {clock.from_ms(effect.last_end):%Y-%m-%d %H:%M} UTC."
     )
     return _occupied(("No new placements on this node.", stays), queries.occupants(row.pk))
 
@@ -239,7 +239,7 @@ class Assignments(ReadOnlyTable):
 
 @admin.register(Node)
 class NodeAdmin(ReadOnlyAdmin):
-    """Nodes: whether they take work, what they have, what is on them."""
+    """Whether they take work, what they have, what is on them."""
 
     list_display = (
         "name",

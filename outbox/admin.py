@@ -16,7 +16,7 @@ SUBJECTS = {
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
-    """Events, newest first. They are many: found by subject or id, never counted."""
+    """What happened, newest first. They are many: found by subject or id, never counted."""
 
     list_display = ("seq", "time", "type", "subject_page", "tenant_id")
     links = {"tenant_id": "iam.tenant"}

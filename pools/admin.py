@@ -40,7 +40,7 @@ class PoolForm(ReasonedForm):
 
 @admin.register(Pool)
 class PoolAdmin(EditedAdmin):
-    """Pools: their policy can be changed, and binds from the next request on."""
+    """Their policy can be changed, and binds from the next request on."""
 
     form = PoolForm
     list_display = ("name", "tenant", "region", "placer", "id", "created_at")

@@ -75,7 +75,7 @@ class Allocations(ReadOnlyTable):
 
 @admin.register(Reservation)
 class ReservationAdmin(ReadOnlyAdmin):
-    """Reservations, newest first."""
+    """What tenants claim, newest first."""
 
     list_display = (
         "id",

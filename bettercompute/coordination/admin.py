@@ -28,7 +28,7 @@ ERROR_SHOWN = 120
 
 @admin.register(Lease)
 class LeaseAdmin(ReadOnlyAdmin):
-    """Leases: who is in charge, since when."""
+    """Who is in charge of what, since when."""
 
     list_display = ("name", "in_force", "note", "acquired_at", "expires_at", "epoch", "owner")
     search_fields = ("name__startswith", "owner__exact")

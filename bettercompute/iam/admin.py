@@ -49,7 +49,7 @@ class SeatsOfAccount(MembersOfTenant):
 
 @admin.register(Tenant)
 class TenantAdmin(EditedAdmin):
-    """Tenants."""
+    """Who owns pools and reservations."""
 
     list_display = ("slug", "name", "id", "created_at")
     search_fields = ("id__exact", "slug__exact", "name__icontains")

@@ -55,7 +55,7 @@ class TestNodes:
     def test_a_cordon_names_what_stays_then_takes_no_more(self, world: World, olga: Client) -> None:
         page = ask(olga, "nodes_node", "cordon", world.node.pk)
         assert world.active.pk in page
-        assert "1 allocations on 2 devices" in page
+        assert "allocations 1, devices 2" in page
         assert not Node.objects.get(pk=world.node.pk).cordoned, "asking changes nothing"
         assert not LogEntry.objects.filter(change_message__startswith="Cordon").exists()
         done = do(olga, "nodes_node", "cordon", world.node.pk)
