@@ -13,6 +13,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
+from pools import prices
 from reservations.models import Allocation, Reservation
 
 RESERVATIONS = sql.load(__package__, "queries")
@@ -179,15 +180,10 @@ def _answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reserva
         version=row.version,
         host_share=row.host_share,
         allocations=shown,
-        quote=quote(row.gpu_milli, row.duration_ms),
+        quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=row.duration_ms),
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,
     )
-
-
-def quote(gpu_milli: int, duration_ms: int) -> wire.Quote:
-    """GPU-hours of the whole window."""
-    return wire.Quote(gpu_hours=gpu_milli * duration_ms / (1_000 * 3_600_000))
 
 
 def _window(row: Reservation) -> wire.Window | None:
