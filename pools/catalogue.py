@@ -94,6 +94,11 @@ class PoolAccess:
     owned: bool
     offer: OfferTerms | None
 
+    @property
+    def queued(self) -> bool:
+        """Whether requests line up for the pool's placer instead of being placed at once."""
+        return self.placer is Placer.QUEUED
+
 
 def access_pool(caller: Caller, pool_id: str) -> PoolAccess:
     """The pool, if the caller's tenant owns it or is offered it.

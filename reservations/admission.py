@@ -24,7 +24,6 @@ from bettercompute.states import ReservationState
 from bettercompute.wire.reservations import ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
-from pools.models import Placer
 from pools.planner.plan import NoFit
 from pools.requests import NormalisedRequest
 from pools.shares import Share
@@ -134,8 +133,7 @@ def _place_allowed(
 ) -> Admitted:
     """Plan outside, then transaction 2. Of two identical requests the second finds it moved."""
     claim = claim_of(draft.id, request, access, share)
-    queued = access.placer == Placer.QUEUED
-    found = NoFit(()) if queued else placement.look(claim)
+    found = NoFit(()) if access.queued else placement.look(claim)
     failpoints.reach(Failpoint.PLACEMENT_PLANNED)
     with transaction.atomic(durable=True):
         reservation = queries.locked(draft.id)
@@ -145,7 +143,7 @@ def _place_allowed(
         quota.charge(reservation.tenant_id, reservation.id, shares.charges(request, share, access))
         effects = Effects()
         decided = {"decision": _kept(decision)}
-        if queued:
+        if access.queued:
             outcomes.queue(reservation, effects, decided)
         else:
             outcome = placement.place(claim, found, now=reservation.read_at)
