@@ -1,8 +1,11 @@
 """REST of nodes, for operators and owners of pools (A4)."""
 
+from typing import Protocol
+
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from bettercompute.iam.callers import Caller
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import nodes as wire
@@ -36,29 +39,42 @@ class NodeView(ApiView):
         )
 
 
-class CordonView(ApiView):
+class _Preview(Protocol):
+    def __call__(self, caller: Caller, *, node_id: str) -> wire.NodeOperation: ...
+
+
+class _Apply(Protocol):
+    def __call__(
+        self, caller: Caller, *, node_id: str, if_match: frozenset[int] | None
+    ) -> wire.NodeOperation: ...
+
+
+class _OperationView(ApiView):
+    """Something an operator does to a node, or would do."""
+
+    def operate(self, node_id: str, preview: _Preview, apply: _Apply) -> HttpResponse:
+        """Show the effect, or have it, as the body says."""
+        wanted = self.body(wire.NodeVerb)
+        caller = self.caller(wanted.tenant_id)
+        if wanted.preview:
+            return self.answer(preview(caller, node_id=node_id))
+        done = apply(caller, node_id=node_id, if_match=self.if_match())
+        return self.answer(done, version=done.node.version)
+
+
+class CordonView(_OperationView):
     """No new placements."""
 
     @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
     def post(self, request: Request, node_id: str) -> HttpResponse:
         """Cordon it: what is there stays until it ends."""
-        wanted = self.body(wire.NodeVerb)
-        caller = self.caller(wanted.tenant_id)
-        if wanted.preview:
-            return self.answer(cordon.preview(caller, node_id=node_id))
-        done = cordon.apply(caller, node_id=node_id, if_match=self.if_match())
-        return self.answer(done, version=done.node.version)
+        return self.operate(node_id, cordon.preview, cordon.apply)
 
 
-class UncordonView(ApiView):
+class UncordonView(_OperationView):
     """New placements again."""
 
     @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
     def post(self, request: Request, node_id: str) -> HttpResponse:
         """End its cordon."""
-        wanted = self.body(wire.NodeVerb)
-        caller = self.caller(wanted.tenant_id)
-        if wanted.preview:
-            return self.answer(cordon.preview(caller, node_id=node_id))
-        done = cordon.end(caller, node_id=node_id, if_match=self.if_match())
-        return self.answer(done, version=done.node.version)
+        return self.operate(node_id, cordon.preview, cordon.end)
