@@ -96,7 +96,9 @@ class Daemon:
 
     async def _converge(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+            # Not wait_for: in Python 3.11 it can swallow a cancellation, and the agent never ends.
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._look.wait()
         self._look.clear()
         for _ in range(STEPS_PER_LOOK_MAX):
             step = self._next_step()

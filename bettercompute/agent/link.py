@@ -37,10 +37,17 @@ class Refused(Exception):
 class Link:
     """Calls to the first of several gateways that works."""
 
-    def __init__(self, addresses: Sequence[str], client: httpx2.AsyncClient) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        client: httpx2.AsyncClient,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
         assert addresses, "an agent needs the address of a gateway"
         self._addresses = [address.rstrip("/") for address in addresses]
         self._client = client
+        self._connect_seconds = connect_seconds
         self._current = 0
 
     @property
@@ -68,7 +75,7 @@ class Link:
                 self._addresses[address] + path,
                 content=None if body is None else body.encode(),
                 headers=headers,
-                timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
+                timeout=httpx2.Timeout(seconds, connect=self._connect_seconds),
             )
         except (httpx2.RequestError, OSError) as error:
             self._move_on(address)

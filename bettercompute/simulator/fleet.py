@@ -6,6 +6,7 @@ like a real host under ``--root``), so a restarted fleet goes on where it was.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import random
@@ -37,7 +38,9 @@ log = logging.getLogger(__name__)
 
 VERSION = "simulated"
 CAPABILITIES = ("devices.limits",)
-STARTS_PER_SECOND = 40.0  # a thousand hellos at once would only time out in a queue
+STARTING_AT_ONCE_MAX = 16  # a thousand hellos at once would only time out in a queue
+START_SECONDS_MAX = 2.0  # one that cannot start (a silent one, say) holds up nobody for longer
+CONNECT_SECONDS = 15.0  # a thousand agents on a busy machine are slow without anything being wrong
 KEEP_ALIVE_SECONDS = 30.0
 CALLS_AT_ONCE_MAX = 4  # of one agent: a long poll, a report, a heartbeat, a hello
 
@@ -72,25 +75,27 @@ class Fleet:
         self._members = members
         self._gateways = gateways
         self._transport = transport or functools.partial(network, ssl.create_default_context())
+        self._starting = asyncio.Semaphore(STARTING_AT_ONCE_MAX)
         self._random = random.Random(seed)  # noqa: S311  # spreads retries, hides nothing
 
     async def run(self) -> None:
         """Simulate until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for position, member in enumerate(self._members):
-                tasks.create_task(self._live(member, position / STARTS_PER_SECOND))
+            for member in self._members:
+                tasks.create_task(self._live(member))
 
-    async def _live(self, member: Member, delay_seconds: float) -> None:
-        await asyncio.sleep(delay_seconds)
+    async def _live(self, member: Member) -> None:
         faults = functools.partial(self.board.of, member.node_id)
         transport = FaultyTransport(self._transport(), faults)
         async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
-            link = Link(self._gateways, client)
+            link = Link(self._gateways, client, connect_seconds=CONNECT_SECONDS)
             if member.enrolment_token and not await self._enroll(member, link):
                 return
             daemon = self._daemon(member, link)
             self.daemons[member.node_id] = daemon
-            await daemon.run()
+            async with asyncio.TaskGroup() as tasks, self._starting:
+                tasks.create_task(daemon.run())
+                await _started(daemon)
 
     async def _enroll(self, member: Member, link: Link) -> bool:
         """Trade the token for the identity; False where it is refused for good."""
@@ -98,7 +103,8 @@ class Fleet:
         backoff = Backoff(random=self._random)
         while True:
             try:
-                await sessions.enroll(link, token=member.enrolment_token, key=member.key)
+                async with self._starting:
+                    await sessions.enroll(link, token=member.enrolment_token, key=member.key)
             except links.Unreachable as error:
                 log.info("%s: enrolment: %s", member.node_id, error)
                 await asyncio.sleep(backoff.next())
@@ -142,6 +148,14 @@ def network(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
         keepalive_expiry=KEEP_ALIVE_SECONDS,
     )
     return httpx2.AsyncHTTPTransport(verify=context, limits=limits)
+
+
+async def _started(daemon: Daemon) -> None:
+    """Wait for its first session, but not for ever."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not daemon.session.live:
+                await asyncio.sleep(0.02)
 
 
 def _react(daemon: Daemon, faults: Current) -> None:

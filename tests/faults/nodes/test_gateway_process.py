@@ -68,7 +68,7 @@ class GatewayProcess:
             [
                 *(sys.executable, "-m", "gunicorn", "-c", "python:bettercompute.gunicorn_conf"),
                 *("--workers", "1", "--bind", f"127.0.0.1:{self.port}"),
-                *("--graceful-timeout", "5", "nodes.gateway.app:application"),
+                *("--graceful-timeout", "20", "nodes.gateway.app:application"),
             ],
             cwd=ROOT,
             env={
@@ -105,7 +105,7 @@ class GatewayProcess:
         """SIGTERM, as an init system says it; answers how long it took."""
         begun = time.monotonic()
         self._process.terminate()
-        assert self._process.wait(timeout=20) == 0
+        assert self._process.wait(timeout=60) == 0
         return time.monotonic() - begun
 
     def close(self):
@@ -194,7 +194,8 @@ def test_a_gateway_that_is_told_to_stop_does_not_wait_for_its_long_polls():
             await asyncio.sleep(0.5)  # a long poll is open by now
             return await asyncio.to_thread(gateway.terminate)
 
-        assert play(node, gateway.url, scenario) < 9
+        # The server itself would wait 20 s for a long poll; an idle connection ends at its beat.
+        assert play(node, gateway.url, scenario) < 15
 
 
 @pytest.mark.rule("N2")

@@ -256,7 +256,7 @@ class Node:
 
 
 @pytest.mark.rule("C15")
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(many, min_size=1, max_size=5))
 def test_safety_no_history_of_desired_states_ever_holds_silicon_twice(history):
     node = Node()
@@ -264,7 +264,7 @@ def test_safety_no_history_of_desired_states_ever_holds_silicon_twice(history):
         node.converge(built(chosen))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(many, min_size=1, max_size=4), st.sets(st.sampled_from(NAMES)), st.data())
 def test_liveness_in_the_end_all_that_is_held_is_wanted_and_all_is_told(history, losable, data):
     node = Node()
@@ -286,7 +286,7 @@ def test_liveness_in_the_end_all_that_is_held_is_wanted_and_all_is_told(history,
             node.said.clear()  # the agent restarted
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(many, many)
 def test_safety_nothing_is_let_go_that_is_wanted_as_it_is(first, second):
     node = Node()
