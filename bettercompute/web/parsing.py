@@ -19,6 +19,7 @@ from bettercompute.errors import FieldError, InvalidInput, PayloadTooLarge
 BODY_BYTES_MAX = 256 * 1024
 DEPTH_MAX = 16
 ERRORS_MAX = 50
+PATH_CHARS_MAX = 300
 _INTEGER_DIGITS_MAX = 19
 _INTEGER_MAX = 2**63 - 1
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -85,30 +86,48 @@ def parse(model: type[Model], data: Json) -> Model:
         # By their names on the wire only: tenant_id is as unknown as any other field.
         return model.model_validate_json(json.dumps(data), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise invalid(error) from error
+        raise invalid(error, data) from error
 
 
-def invalid(error: ValidationError) -> InvalidInput:
-    """What pydantic found, in our words and paths."""
+def invalid(error: ValidationError, given: Json) -> InvalidInput:
+    """What pydantic found in what was given, in our words and paths."""
     # Without the input: it may be large, or a secret.
     details = error.errors(include_url=False, include_context=True, include_input=False)
-    found = list(dict.fromkeys(_field_error(detail) for detail in details))
+    found = list(dict.fromkeys(_field_error(detail, given) for detail in details))
     return InvalidInput(errors=found[:ERRORS_MAX])
 
 
-def path_of(location: Sequence[str | int]) -> str:
-    """``("devices", 0, "count")`` as ``devices[0].count``, without the names of union branches."""
+def path_of(location: Sequence[str | int], given: Json, *, missing: bool = False) -> str:
+    """``("devices", 0, "Line", "count")`` as ``devices[0].count``.
+
+    pydantic puts the branches of unions into its locations, and a branch may be called as a field
+    is. So the location is followed through what was given: a step that is not there is a branch,
+    but for the last one of a field that is missing.
+    """
     path = ""
-    for part in location:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif not _is_union_branch(part):
-            path += f".{part}" if path else part
-    return path or "body"
+    for position, part in enumerate(location):
+        if _has(given, part):
+            given = given[part]
+        elif not (missing and position == len(location) - 1):
+            continue
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return _bounded(path) or "body"
 
 
-def _field_error(detail: ErrorDetails) -> FieldError:
-    return FieldError(path_of(detail["loc"]), _message(detail))
+def _has(given: Json, part: str | int) -> bool:
+    if isinstance(part, int):
+        return isinstance(given, list) and part < len(given)
+    return isinstance(given, dict) and part in given
+
+
+def _bounded(path: str) -> str:
+    """Keys are as long as who asks wants; an answer is not."""
+    return path if len(path) <= PATH_CHARS_MAX else path[:PATH_CHARS_MAX] + "…"
+
+
+def _field_error(detail: ErrorDetails, given: Json) -> FieldError:
+    is_missing = detail["type"] == "missing"
+    return FieldError(path_of(detail["loc"], given, missing=is_missing), _message(detail))
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -123,22 +142,13 @@ def _message(detail: ErrorDetails) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _is_union_branch(part: str) -> bool:
-    """pydantic puts the branch of a union into the path: ``int``, ``CountRange``, ``list[…]``."""
-    return (
-        part in {"int", "str", "float", "bool", "none", "dict", "list"}
-        or (part[:1].isupper() and part.isalnum())
-        or "[" in part
-    )
-
-
 def _check(document: Json) -> None:
     """Walk without recursion: depth, and text that cannot be stored."""
     for path, depth, value in _walk(document):
         if depth > DEPTH_MAX:
-            raise InvalidInput.at(path, f"nested deeper than {DEPTH_MAX}")
+            raise InvalidInput.at(_bounded(path), f"nested deeper than {DEPTH_MAX}")
         if isinstance(value, str) and _UNSTORABLE.search(value):
-            raise InvalidInput.at(path, "must not have NUL or a lone surrogate")
+            raise InvalidInput.at(_bounded(path), "must not have NUL or a lone surrogate")
 
 
 def _walk(document: Json) -> Iterator[tuple[str, int, Json]]:
@@ -167,7 +177,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InvalidInput.at(twice.translate(_VISIBLE), "given twice")
+        raise InvalidInput.at(_bounded(twice.translate(_VISIBLE)) or "body", "given twice")
     return found
 
 

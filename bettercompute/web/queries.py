@@ -34,7 +34,7 @@ def read(given: QueryDict, model: type[parsing.Model]) -> parsing.Model:
     try:
         return model.model_validate(values, strict=False, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise parsing.invalid(error) from error
+        raise parsing.invalid(error, values) from error
 
 
 def refuse_unknown(given: Mapping[str, object], model: type[BaseModel] | None) -> None:

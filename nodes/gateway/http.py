@@ -1,14 +1,16 @@
 """Just enough HTTP for ``/node/v1``: read a request within bounds, answer JSON or a problem."""
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+import pydantic_core
 from pydantic import ValidationError
 
 from bettercompute import errors, ids
-from bettercompute.web import parsing, problems
+from bettercompute.errors import FieldError
+from bettercompute.web import problems
 from nodes.protocol import messages
 from nodes.protocol.messages import Message
 
@@ -19,6 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 BODY_BYTES_MAX = 64 * 1024
 QUERY_CHARS_MAX = 1_000
 NUMBER_DIGITS_MAX = 19
+ERRORS_MAX = 50
 
 M = TypeVar("M", bound=Message)
 
@@ -85,7 +88,7 @@ class Request:
         try:
             return model.from_json(await self._read(bytes_max))
         except ValidationError as error:
-            raise parsing.invalid(error) from error
+            raise _invalid(error) from error
 
     async def _read(self, bytes_max: int) -> bytes:
         length = self.header(b"content-length")
@@ -101,6 +104,14 @@ class Request:
                 raise errors.PayloadTooLarge(f"A body here may have at most {bytes_max} bytes.")
             if not event.get("more_body", False):
                 return bytes(whole)
+
+
+def _json(raw: bytes) -> Any:
+    """What a refused body holds, to name its fields by; None where it is no JSON at all."""
+    try:
+        return pydantic_core.from_json(raw)
+    except ValueError:
+        return None
 
 
 async def answer(send: Send, request: Request, message: Message) -> None:
@@ -120,6 +131,20 @@ async def answer_problem(send: Send, request: Request, error: errors.ApiError) -
     headers = {"Content-Type": problems.MEDIA_TYPE, **problems.headers(error)}
     body = problems.body(error, request.id)
     await _send(send, request, status=error.status, headers=headers, body=body)
+
+
+def _invalid(error: ValidationError) -> errors.InvalidInput:
+    """What is wrong with a message, without what it said: that may be large, or a secret."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return errors.InvalidInput(
+        errors=[FieldError(_path(each["loc"]), each["msg"]) for each in found[:ERRORS_MAX]]
+    )
+
+
+def _path(location: Sequence[str | int]) -> str:
+    """``("entries", 3, "seq")`` as ``entries[3].seq``."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".") or "body"
 
 
 async def _send(
