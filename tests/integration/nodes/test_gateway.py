@@ -834,6 +834,21 @@ class TestBadInput:
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert answer.json()["requestId"] == answer.headers["X-Request-Id"]
 
+    def test_names_the_field(self):
+        node = supply.node(gpus=1)
+
+        async def scenario(bench):
+            entries = [bound(node, 1), {**bound(node, 2), "seq": "2"}, {"seq": 3}]
+            token = await bench.session(node.pk)
+            return await bench.call("POST", "/reports", {"entries": entries}, token=token)
+
+        found = agents.run(scenario).json()["details"]["errors"]
+        assert [each["path"] for each in found] == [
+            "entries[1].seq",
+            "entries[2].kind",
+            "entries[2].body",
+        ]
+
     def test_the_wrong_method_path_or_type_is_named(self):
         async def scenario(bench):
             url = agents.URL + "/node/v1"
