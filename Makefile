@@ -7,7 +7,6 @@ PYTHON ?= python3
 VENV ?= .venv
 UV ?=
 ARGS ?=
-SEED ?= 1
 
 PY := $(VENV)/bin/python
 MANAGE := $(PY) manage.py
@@ -23,7 +22,7 @@ CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test test-fast torture lint format types imports sql-now rules \
-	generate generated check bench simulate seed screenshots lock clean
+	generate generated check bench seed lock clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +39,7 @@ test: setup ## The whole test suite on services of its own; ARGS="-k lease" pick
 test-fast: setup ## Tests that need no database
 	@exec $(PY) -m pytest tests/unit $(ARGS)
 
-torture: setup ## The capacity torture test (C16)
+torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it another or longer
 	@exec $(PYTEST) tests/concurrency -k torture $(ARGS)
 
 lint: setup ## Style: ruff and templates
@@ -64,7 +63,7 @@ sql-now: setup ## No SQL reads the database's own clock (C6)
 rules: setup ## Each rule with the tests that prove it
 	$(PY) scripts/rules.py
 
-generate: setup ## Write everything that is generated: states, events, schema
+generate: setup ## Write what is generated: docs/states.md, events.md, schema.sql
 	DJANGO_SETTINGS_MODULE=tests.settings $(WITH_SERVICES) $(MANAGE) generate
 
 generated: setup ## Fail if something generated is stale
@@ -79,14 +78,8 @@ check: setup ## Everything CI checks: runs all, then says what failed
 bench: setup ## Benchmarks, on services that keep their promises to disk
 	@exec $(PY) -m benchmarks $(ARGS)
 
-simulate: setup ## A fleet with faults in simulated time; SEED=1 repeats one
-	@exec $(PYTEST) tests/faults -k simulat --seed=$(SEED) $(ARGS)
-
 seed: setup ## Seed the database of DATABASE_URL with the demo
 	$(MANAGE) seed
-
-screenshots: setup ## Pictures of the console for the documentation
-	$(PY) scripts/screenshots.py
 
 lock: ## Resolve the dependencies again; needs uv
 	uv pip compile pyproject.toml --extra server --extra embedded --group test --group lint \
