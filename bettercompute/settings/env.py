@@ -32,6 +32,7 @@ def database(url: str) -> dict[str, Any]:
         "NAME": parts.pop("dbname", "postgres"),
         **{name: str(parts.pop(key, "")) for key, name in known.items()},
         "OPTIONS": {
+            "connect_timeout": 5,  # a silent network must not hold a thread for minutes
             **parts,
             # C24: nothing here relies on session state, so a transaction pooler may sit between.
             "prepare_threshold": None,
