@@ -1,4 +1,4 @@
-"""Typed reads of the environment: the only place that looks at it."""
+"""Typed reads of the environment; no other module of the settings looks at it."""
 
 from pathlib import Path
 from typing import Any
