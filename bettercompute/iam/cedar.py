@@ -8,7 +8,7 @@ forbid too, so such a failure is an error here and never an answer.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,6 +20,11 @@ Json = Any  # Cedar's own JSON form of a policy
 
 TEXT_MAX = 32_768
 POLICIES_PER_TEXT_MAX = 64
+# The engine has no bounds of its own: it goes into brackets, and along a + b + c …, on the stack of
+# its thread, and an overflow takes the whole process with it. So both are bounded before it looks.
+NESTING_MAX = 32
+CODE_MAX = 4_096  # of one policy, outside its strings and comments
+CONDITIONS_MAX = 64
 
 
 class InvalidPolicy(ValueError):
@@ -95,9 +100,8 @@ def check(text: str) -> list[Json]:
     if len(statements) > POLICIES_PER_TEXT_MAX:
         line = statements[POLICIES_PER_TEXT_MAX][0]
         raise InvalidPolicy(line, f"at most {POLICIES_PER_TEXT_MAX} policies are allowed")
-    documents = []
-    for line, statement in statements:
-        documents.append(_check_one(line, statement))
+    documents = [_check_one(line, statement) for line, statement in statements]
+    _check_whole(text, documents)
     return documents
 
 
@@ -172,65 +176,99 @@ def _actions() -> Any:
 
 
 def _check_one(line: int, statement: str) -> Json:
-    try:
-        parsed = json.loads(cedarpy.policies_to_json_str(statement))
-    except ValueError as error:
-        raise InvalidPolicy(line, f"this is not a Cedar policy: {error}") from error
-    if parsed["templates"]:
-        raise InvalidPolicy(line, "templates (?principal, ?resource) are not supported")
+    """The one policy of a statement, as JSON. Raises: InvalidPolicy."""
+    code = "".join(character for _, character in _code(statement))
+    if len(code) > CODE_MAX:
+        raise InvalidPolicy(line, f"at most {CODE_MAX} characters beside strings are allowed")
+    if _nesting(code) > NESTING_MAX:
+        raise InvalidPolicy(line, f"brackets are nested deeper than {NESTING_MAX}")
+    document = _parse_one(line, statement)
+    if len(document["conditions"]) > CONDITIONS_MAX:
+        raise InvalidPolicy(line, f"at most {CONDITIONS_MAX} when and unless are allowed")
     result = cedarpy.validate_policies(statement, _schema())
     if not result.validation_passed:
         found = "; ".join(
             error.error.removeprefix("for policy `policy0`, ") for error in result.errors[:3]
         )
         raise InvalidPolicy(line, found)
-    (document,) = parsed["staticPolicies"].values()
     return document
+
+
+def _parse_one(line: int, statement: str) -> Json:
+    try:
+        text = cedarpy.policies_to_json_str(statement)
+    except ValueError as error:
+        raise InvalidPolicy(line, f"this is not a Cedar policy: {error}") from error
+    try:
+        parsed = json.loads(text)
+        cedarpy.PolicySet.from_json_str(text)  # as it will be compiled
+    except (ValueError, RecursionError) as error:
+        raise InvalidPolicy(line, "an expression is too long: split it into policies") from error
+    if parsed["templates"]:
+        raise InvalidPolicy(line, "templates (?principal, ?resource) are not supported")
+    documents = list(parsed["staticPolicies"].values())
+    if len(documents) != 1:
+        raise InvalidPolicy(line, "this is not one Cedar policy")
+    return documents[0]
+
+
+def _check_whole(text: str, documents: Sequence[Json]) -> None:
+    """What was checked piece by piece must be what the engine makes of the whole text."""
+    try:
+        compiled = compile_set([("whole", text)])
+    except ValueError as error:
+        raise InvalidPolicy(1, f"this is not a Cedar text: {error}") from error
+    if list(compiled.documents.values()) != list(documents):
+        raise InvalidPolicy(1, "the policies of this text cannot be told apart")
+
+
+def _nesting(code: str) -> int:
+    """How deep brackets are at the deepest."""
+    depth = deepest = 0
+    for character in code:
+        if character in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ")]}":
+            depth -= 1
+    return deepest
 
 
 def _statements(text: str) -> list[tuple[int, str]]:
     """Each policy of a text with the line it starts on; the engine gives no lines of its own."""
     found: list[tuple[int, str]] = []
-    start, position = 0, 0
-    while position < len(text):
-        character = text[position]
-        if text.startswith("//", position):
-            position = _end_of_comment(text, position)
-            if _only_comments(text[start:position]):
-                start = position
-            continue
-        if character == '"':
-            position = _end_of_string(text, position)
-            continue
-        position += 1
+    start = 0
+    for position, character in _code(text):
         if character == ";":
-            found.append(_located(text, start, position))
-            start = position
-    if text[start:].strip():
+            found.append(_located(text, start, position + 1))
+            start = position + 1
+    if _BLANK.fullmatch(text, start) is None:
         found.append(_located(text, start, len(text)))
     return found
 
 
+def _code(text: str) -> Iterator[tuple[int, str]]:
+    """The characters outside comments and strings, with their places."""
+    position = 0
+    while position < len(text):
+        skipped = _COMMENT_OR_STRING.match(text, position)
+        if skipped is not None:
+            position = skipped.end()
+        else:
+            yield position, text[position]
+            position += 1
+
+
+#: As the engine reads them: a comment ends with \r too, and with nothing else that Python takes for
+#: the end of a line.
+_COMMENT_OR_STRING = re.compile(r'//[^\r\n]*|"(?:\\.|[^"\\])*(?:"|\Z)', re.DOTALL)
+_BLANK = re.compile(r"(?:\s|//[^\r\n]*)*")
+
+
 def _located(text: str, start: int, end: int) -> tuple[int, str]:
-    statement = text[start:end]
-    blank = len(statement) - len(statement.lstrip())
-    return text.count("\n", 0, start + blank) + 1, statement.strip()
-
-
-def _only_comments(text: str) -> bool:
-    return all(not line.strip() or line.strip().startswith("//") for line in text.splitlines())
-
-
-def _end_of_comment(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
-
-
-def _end_of_string(text: str, position: int) -> int:
-    position += 1
-    while position < len(text) and text[position] != '"':
-        position += 2 if text[position] == "\\" else 1
-    return position + 1
+    blank = _BLANK.match(text, start, end)
+    begin = start if blank is None else blank.end()
+    return text.count("\n", 0, begin) + 1, text[begin:end].strip()
 
 
 def _unused(name: str, taken: Mapping[str, Json]) -> str:

@@ -1,5 +1,7 @@
 """The policy engine: what a text must be, and what is asked of it."""
 
+import concurrent.futures
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,91 @@ def test_a_text_that_is_no_policy_is_refused_with_its_line(text: str, line: int,
     with pytest.raises(cedar.InvalidPolicy, match=says) as refused:
         cedar.check(text)
     assert refused.value.line == line
+
+
+PERMIT = "permit(principal, action, resource);"
+
+
+def when(condition: str) -> str:
+    return f"forbid(principal, action, resource) when {{ {condition} }};"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        when("(" * 1_000 + "true" + ")" * 1_000),
+        when("[" * 1_000 + "]" * 1_000 + " == [1]"),
+        when("{a: " * 1_000 + "1" + "}" * 1_000 + " == 1"),
+        when("(" * 33 + "true" + ")" * 33),
+        when("(" * 20_000),
+        when(" && ".join(["context.gpus > 1"] * 100)),
+        when(" || ".join(["true"] * 3_000)),
+        when("1 > " + "+".join(["1"] * 5_000)),
+        when("context" + ".gpus" * 5_000),
+        when("1 > " + "+".join(["1"] * 2_000)),
+        when("context" + ".a" * 2_000),
+        when("context" + '["a"]' * 2_000),
+        when("if true then " * 900 + "true" + " else false" * 900),
+        when("true } when { " * 64 + "true"),
+        when("!" * 3_000 + "true"),
+    ],
+    ids=lambda text: text[45:60],
+)
+def test_what_would_overflow_the_engine_is_refused(text: str) -> None:
+    """In a thread of its own, as small as a server's may be: the engine has no bound itself."""
+    size = threading.stack_size(2 * 1024 * 1024)
+    try:
+        with (
+            concurrent.futures.ThreadPoolExecutor(1) as executor,
+            pytest.raises(cedar.InvalidPolicy),
+        ):
+            executor.submit(cedar.check, text).result()
+    finally:
+        threading.stack_size(size)
+
+
+def test_what_is_within_the_bounds_compiles_and_is_decided() -> None:
+    for condition in (
+        "(" * 31 + "false" + ")" * 31,
+        " && ".join(["context.gpus > 1000"] * 40),
+        "false } when { " * 63 + "false",
+    ):
+        assert len(cedar.check(when(condition))) == 1
+        verdict = cedar.evaluate(
+            cedar.compile_set([("t", PERMIT + when(condition))]),
+            principal=cedar.Entity(
+                "Account", "usr_a", {"role": "admin", "tenant": "t", "operator": True}
+            ),
+            action="compute:pools:read",
+            resource=cedar.Entity("Pool", "pool_a", {"tenant": "t"}),
+            context={"gpus": 9},
+        )
+        assert verdict.allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "policies"),
+    [
+        (f"// a comment\r{PERMIT}\n{when('true')}", 2),
+        (f"{when('true')}\n// a\x0bb", 1),
+        (f"{when('true')}\n// a\u2028{PERMIT}", 1),
+        (f"// one\r// two\n{when('true')} // three", 1),
+        (f'@id("a;\\"//b"){when("true")}', 1),
+    ],
+)
+def test_policies_are_told_apart_as_the_engine_does(text: str, policies: int) -> None:
+    assert len(cedar.check(text)) == policies
+
+
+@pytest.mark.parametrize("blank", ["\x1c", "\x85", "\u2028", "\ufeff"])
+def test_what_only_python_takes_for_a_blank_is_not_stored(blank: str) -> None:
+    """Stored, it would fail in every decision of the tenant."""
+    text = blank + when("true")
+    try:
+        cedar.check(text)
+    except cedar.InvalidPolicy:
+        return
+    cedar.compile_set([("stored", text)])
 
 
 def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
