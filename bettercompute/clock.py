@@ -101,11 +101,11 @@ def _ask_database() -> datetime:
         return result.astimezone(UTC)
 
 
-# --- simulated time: tests and the simulation only (C5) -------------------------------------------
-
-
 def use_sim_clock(instant: datetime) -> None:
-    """Make ``compute_now()`` read ``compute_sim_clock``, starting at ``instant``."""
+    """Make ``compute_now()`` read ``compute_sim_clock``, starting at ``instant``.
+
+    Only for tests and the simulation (C5), like all that follows here.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO compute_sim_clock (id, ts) VALUES (1, %s)"

@@ -58,9 +58,6 @@ def _occupied(sentences: tuple[str, ...], occupants: Sequence[queries.Occupant])
     return Effect(sentences, OCCUPANT_HEADINGS, rows)
 
 
-# --- what may be done to a node -------------------------------------------------------------------
-
-
 def _cordon_effect(account: Any, row: Node) -> Effect:
     effect = cordon.preview(_caller(account, row), node_id=row.pk).effect
     if not effect.allocations:
@@ -157,9 +154,6 @@ TAINT = Operation(
     several=False,
 )
 ENROL = Operation("enrol", "Create enrolment token", _enrolment_effect, _enrol, several=False)
-
-
-# --- the register of nodes ------------------------------------------------------------------------
 
 
 class Session(ReadOnlyTable):
@@ -296,9 +290,6 @@ def _count(rows: models.QuerySet[Any]) -> Coalesce:
     return Coalesce(models.Subquery(counted, output_field=models.IntegerField()), 0)
 
 
-# --- devices --------------------------------------------------------------------------------------
-
-
 def _quarantine_effect(account: Any, row: Device) -> Effect:
     effect = quarantine.preview(_caller(account, row.node), device_id=row.pk)
     sentences = (
@@ -375,9 +366,6 @@ class DeviceAdmin(ReadOnlyAdmin):
         """Whose it is."""
         found = queries.occupants(row.node_id, device_id=row.pk)
         return _occupied((), found).table or fields.NOTHING
-
-
-# --- what is booked and held ----------------------------------------------------------------------
 
 
 @admin.register(DeviceBooking)

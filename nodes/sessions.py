@@ -69,7 +69,6 @@ class SessionToken:
 
     @classmethod
     def mint(cls, node_id: str, epoch: int) -> "SessionToken":
-        """A fresh token."""
         return cls(node_id, epoch, f"{node_id}.{epoch}.{secrets.token_urlsafe(32)}")
 
     @classmethod

@@ -44,9 +44,6 @@ class ReservePage:
     banner: parts.Notice | None = None
 
 
-# --- reserving ------------------------------------------------------------------------------------
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def reserve(request: HttpRequest, visitor: Visitor) -> HttpResponse:
@@ -202,13 +199,9 @@ def _fresh_key() -> str:
     return f"console-{secrets.token_urlsafe(_KEY_BYTES)}"
 
 
-# --- one reservation ------------------------------------------------------------------------------
-
-
 @require_safe
 @visitors.required
 def detail(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
-    """A reservation's page."""
     page = _page(request, visitor, reservation_id)
     return rendering.render(request, "reservations/detail.html", page, section="reservations")
 
@@ -286,9 +279,6 @@ def _part_with(
     )
 
 
-# --- the list -------------------------------------------------------------------------------------
-
-
 @require_safe
 @visitors.required
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
@@ -314,7 +304,6 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def rows(
     visitor: Visitor, items: Sequence[Reservation], *, with_owner: bool = False
 ) -> list[presentation.Row]:
-    """These reservations as rows."""
     names = calendar.names(items)
     return [
         presentation.row(item, names, now=visitor.now, zone=visitor.zone, with_owner=with_owner)

@@ -99,9 +99,6 @@ def _allowed(lines: list[str], line: int, comment: str) -> bool:
     return ALLOW in lines[line - 1] or (above.startswith(comment) and ALLOW in above)
 
 
-# --- string literals ------------------------------------------------------------------------------
-
-
 def _strings(tree: ast.AST, path: str, lines: list[str]) -> Iterator[Hit]:
     prose = _docstrings(tree)
     inside: set[ast.AST] = set()  # parts of a string already judged as a whole
@@ -151,9 +148,6 @@ def _places(node: ast.AST, text: str, start: int) -> list[int]:
     return list(range(first, last + 1))
 
 
-# --- time from the process ------------------------------------------------------------------------
-
-
 def _process_time(tree: ast.AST, path: str) -> Iterator[Hit]:
     names = _imported(tree)
     for node in ast.walk(tree):
@@ -186,9 +180,6 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
         owner = _dotted(node.value, names)
         return None if owner is None else f"{owner}.{node.attr}"
     return None
-
-
-# --- the command ----------------------------------------------------------------------------------
 
 
 def check(paths: Iterable[Path]) -> list[Hit]:

@@ -82,8 +82,6 @@ class Daemon:
         self._inventory_told = True
         self._report(ReportKind.INVENTORY, {"inventory": self._inventory.to_wire()})
 
-    # --- the loops: one turn each -----------------------------------------------------------------
-
     async def _start(self) -> None:
         await self.session.ensure()
         if not self._inventory_told:
@@ -150,8 +148,6 @@ class Daemon:
                 if once:
                     return
                 backoff.reset()
-
-    # --- steps ------------------------------------------------------------------------------------
 
     def _next_step(self) -> Step | None:
         if self._desired is None:

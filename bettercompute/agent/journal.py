@@ -48,7 +48,6 @@ class MemoryJournal:
         self._next = 1
 
     def append(self, write: Write) -> None:
-        """Add an entry."""
         self._entries.append(write(self._next))
         self._next += 1
 
@@ -107,7 +106,6 @@ class FileJournal(MemoryJournal):
         return ours
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _load(self) -> None:

@@ -49,9 +49,6 @@ class Reader:
         return self.pools.get(pool_id, pool_id)
 
 
-# --- reservations ---------------------------------------------------------------------------------
-
-
 def reservation(found: Reservation, reader: Reader) -> Shown:
     """One reservation with all that is known of it."""
     return Shown(document=found, ids=[found.id], human=_details(found, reader))
@@ -154,9 +151,6 @@ def run_command(binding: NodeBinding) -> str:
         arguments.append(f"--cgroup-parent {shlex.quote(binding.cgroup_parent)}")
     arguments.append(f"--env-file {shlex.quote(binding.env_file)}")
     return " \\\n    ".join(["  docker run --rm -it", *arguments, "IMAGE nvidia-smi"])
-
-
-# --- capacity and pools ---------------------------------------------------------------------------
 
 
 def preview(found: Preview, reader: Reader) -> Shown:

@@ -46,7 +46,6 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """Forget the session."""
     auth.logout(request)
     return redirect("login")
 

@@ -63,8 +63,6 @@ class Holdings:
         self._looked_at = LONG_AGO
         self._beaten_at = LONG_AGO
 
-    # --- what we hold ---------------------------------------------------------------------------
-
     def shards(self) -> list[int]:
         """The shards we hold that no thread of ours is using now."""
         return sorted(
@@ -112,8 +110,6 @@ class Holdings:
         if held is not None and held.lease == lease:
             del self._held[lease.name]
             log.info("lost %s at epoch %s", lease.name, lease.epoch)
-
-    # --- keeping, taking, sharing ---------------------------------------------------------------
 
     def refresh(self) -> None:
         """Beat, renew what is due, take what is free, give up what is too much.

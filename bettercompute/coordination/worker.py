@@ -85,8 +85,6 @@ class Worker:
                 reconnecting.drop_if_broken()
         return 1
 
-    # --- the pulse ------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Start the thread that keeps the leases."""
         self._pulse = threading.Thread(target=self._beat, name="pulse", daemon=True)

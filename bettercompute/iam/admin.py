@@ -68,9 +68,6 @@ class TenantAdmin(EditedAdmin):
         tenants.rename(row.pk, name=values["name"])
 
 
-# --- accounts -------------------------------------------------------------------------------------
-
-
 class AccountForm(ReasonedForm):
     """A person's form; the first password is chosen here."""
 
@@ -155,9 +152,6 @@ class AccountAdmin(EditedAdmin):
         accounts.change(_operator(account), row, {name: values[name] for name in self.on_change})
 
 
-# --- memberships ----------------------------------------------------------------------------------
-
-
 def _removal_effect(account: Any, row: Membership) -> Effect:
     return Effect(
         (
@@ -199,9 +193,6 @@ class MembershipAdmin(EditedAdmin):
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """Another role."""
         memberships.add(row.account, row.tenant, role=Role(values["role"]))
-
-
-# --- tokens ---------------------------------------------------------------------------------------
 
 
 def _revocation_effect(account: Any, row: ApiToken) -> Effect:
@@ -249,9 +240,6 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     hidden = ("secret_hash",)
     operations = (REVOKE,)
-
-
-# --- policies -------------------------------------------------------------------------------------
 
 
 class PolicyForm(ReasonedForm):
@@ -306,9 +294,6 @@ def _operator(account: Any, tenant_id: str | None = None) -> Caller:
     if tenant_id is None:
         return callers.for_platform(account)
     return callers.for_tenant(cast("Account", account), tenant_id)
-
-
-# --- the authorization feed -----------------------------------------------------------------------
 
 
 @admin.register(AuthzResource)

@@ -125,8 +125,6 @@ def visible(caller: Caller) -> models.QuerySet[Policy]:
     )
 
 
-# --- the compiled sets ---------------------------------------------------------------------------
-
 _compiled: OrderedDict[tuple[str, str], cedar.CompiledSet] = OrderedDict()
 _compiled_guard = threading.Lock()
 
@@ -170,9 +168,6 @@ def _read_texts(tenant_id: str) -> tuple[tuple[str, str], list[tuple[str, str]]]
     fingerprint = ",".join(f"{policy_id}:{version}" for policy_id, version, _, _ in rows)
     key = (tenant_id, fingerprint) if fingerprint else ("", "")
     return key, [(name, text) for _, _, name, text in rows]
-
-
-# --- steps of saving ------------------------------------------------------------------------------
 
 
 def _require_writer(caller: Caller, tenant_id: str | None) -> None:

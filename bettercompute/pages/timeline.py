@@ -202,7 +202,6 @@ class _Frame:
     proposal: Proposal | None
 
     def window(self, start: datetime, end: datetime) -> str:
-        """A window in words."""
         return moments.window(start, end, now=self.now, zone=self.zone)
 
 
@@ -220,9 +219,6 @@ def _band(proposal: Proposal | None, scale: axis.Scale) -> Band | None:
 def _extent(start: datetime, end: datetime, scale: axis.Scale) -> tuple[float, float]:
     left = scale.clamped(start)
     return left, scale.clamped(end) - left
-
-
-# --- lanes ----------------------------------------------------------------------------------------
 
 
 def _groups(
@@ -307,9 +303,6 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-# --- area -----------------------------------------------------------------------------------------
-
-
 def _steps(capacity: int, bookings: Sequence[Booking], frame: _Frame) -> Iterable[Step]:
     """What is booked between each two instants at which that changes, as a running sum."""
     changes = _changes(bookings, frame.scale)
@@ -347,9 +340,6 @@ def _layers(booked: Counter[Whose], capacity: int) -> Iterable[Layer]:
             yield Layer(
                 axis.percent(max(0.0, top)), axis.percent(booked[whose] / capacity * 100), whose
             )
-
-
-# --- words ----------------------------------------------------------------------------------------
 
 
 def _rows(

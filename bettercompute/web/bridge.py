@@ -82,7 +82,6 @@ class WsgiBridge:
 
 
 async def send(answer: Answer, to: Send) -> None:
-    """Send a whole answer."""
     headers = answer.headers
     has_length = answer.header(b"content-length") is not None
     if answer.status not in {204, 304} and not has_length:

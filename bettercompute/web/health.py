@@ -29,7 +29,6 @@ class Readiness:
 
     @property
     def body(self) -> bytes:
-        """The answer."""
         document = {"status": "ready" if self.ready else "unavailable"}
         if self.reason:
             document["reason"] = self.reason

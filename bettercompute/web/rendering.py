@@ -28,7 +28,6 @@ class JsonRenderer(BaseRenderer):
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """The body."""
         return b"" if data is None else to_bytes(data)
 
 

@@ -17,10 +17,17 @@ from typing import Any, NoReturn
 
 from django.http import HttpResponse
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from bettercompute.errors import InvalidInput, LengthRequired, MethodNotAllowed, PayloadTooLarge
+from bettercompute.errors import (
+    InvalidInput,
+    LengthRequired,
+    MethodNotAllowed,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+)
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller, Identity
 from bettercompute.web import etags, parsing, queries, rendering
@@ -33,7 +40,9 @@ class ApiView(APIView):
     """Authentication, bounds and JSON in and out, the same on every route."""
 
     content_negotiation_class = rendering.JsonNegotiation
-    metadata_class = None  # OPTIONS is 405: the OpenAPI document describes the routes
+    metadata_class = None
+    # OPTIONS is 405: the OpenAPI document describes the routes.
+    http_method_names = ("get", "post", "put", "patch", "delete", "head")
     throttle_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -48,10 +57,7 @@ class ApiView(APIView):
         self, request: Request, *args: Any, **kwargs: Any
     ) -> NoReturn:
         """405 with what there is."""
-        allowed = [method for method in self.allowed_methods if method != "OPTIONS"]
-        raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=allowed)
-
-    # --- in -------------------------------------------------------------------------------------
+        raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=self.allowed_methods)
 
     @property
     def identity(self) -> Identity:
@@ -71,6 +77,8 @@ class ApiView(APIView):
         meta = self.request.META
         if "chunked" in meta.get("HTTP_TRANSFER_ENCODING", "").lower():
             raise LengthRequired
+        if meta.get("HTTP_CONTENT_ENCODING", "identity").strip().lower() not in {"", "identity"}:
+            raise UnsupportedMediaType("Send the body as it is: no Content-Encoding is read.")
         if int(meta.get("CONTENT_LENGTH") or 0) > parsing.BODY_BYTES_MAX:
             raise PayloadTooLarge
         data = self.request.data if meta.get("CONTENT_LENGTH") not in {None, "", "0"} else {}
@@ -89,11 +97,10 @@ class ApiView(APIView):
         key: str | None = self.request.META.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
             return None
+        key = _as_sent(key)
         if not 1 <= len(key) <= KEY_MAX or "\x00" in key:
             raise InvalidInput.at("Idempotency-Key", f"must have 1 to {KEY_MAX} characters")
         return key
-
-    # --- out ------------------------------------------------------------------------------------
 
     def answer(
         self,
@@ -120,7 +127,16 @@ class ApiView(APIView):
         return answered
 
 
+def _as_sent(header: str) -> str:
+    """A header's text: WSGI hands bytes over as Latin-1, and clients send UTF-8."""
+    raw = header.encode("latin-1", "replace")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return header
+
+
 def _check_path(parts: dict[str, Any]) -> None:
     for name, value in parts.items():
         if isinstance(value, str) and (len(value) > ID_MAX or "\x00" in value):
-            raise InvalidInput.at(name, f"must have 1 to {ID_MAX} characters and no NUL")
+            raise InvalidInput.at(to_camel(name), f"must have 1 to {ID_MAX} characters and no NUL")

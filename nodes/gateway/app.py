@@ -57,7 +57,6 @@ class Application:
         await self.gateway.start()
 
     async def stop(self) -> None:
-        """Stop it."""
         if self.gateway is not None:
             await self.gateway.stop()
             self.gateway = None

@@ -74,8 +74,6 @@ class Gateway:
         await self.flush.stop()
         await asyncio.to_thread(self.database.close)
 
-    # --- joining ----------------------------------------------------------------------------------
-
     async def enroll(self, request: Request) -> EnrollAnswer:
         """Trade a token for an identity."""
         asked = await request.body(EnrollRequest)
@@ -107,8 +105,6 @@ class Gateway:
             heartbeat_seconds=HEARTBEAT_SECONDS,
             applied_seq=opened.applied_seq,
         )
-
-    # --- in a session -----------------------------------------------------------------------------
 
     async def heartbeat(self, request: Request) -> HeartbeatAnswer:
         """Being called is all there is to it (N8)."""

@@ -65,9 +65,6 @@ class Message(BaseModel):
         return cls.model_validate_json(text)
 
 
-# --- joining --------------------------------------------------------------------------------------
-
-
 class EnrollRequest(Message):
     """A one-time token and the public half of the key that the node made for itself."""
 
@@ -125,9 +122,6 @@ class HelloAnswer(Message):
     applied_seq: int
 
 
-# --- what should be -------------------------------------------------------------------------------
-
-
 class Limits(Message):
     """What a workload on these devices may use of its host (R31); 0 says no limit."""
 
@@ -168,9 +162,6 @@ class DesiredAnswer(Message):
     ending: list[Id] = []
 
 
-# --- what is --------------------------------------------------------------------------------------
-
-
 class ReportEntry(Message):
     """One line of the agent's journal. ``body`` is JSON text, exactly as it was signed."""
 
@@ -209,9 +200,6 @@ class HeartbeatAnswer(Message):
     """The session is alive."""
 
     epoch: int
-
-
-# --- report bodies --------------------------------------------------------------------------------
 
 
 class ReportBody(Message):

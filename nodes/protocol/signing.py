@@ -39,7 +39,6 @@ class NodeKey:
 
     @classmethod
     def generate(cls) -> "NodeKey":
-        """A fresh key."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
@@ -92,7 +91,6 @@ def public_key(text: str) -> bytes:
 
 
 def encode(raw: bytes) -> str:
-    """Base64 text."""
     return base64.b64encode(raw).decode()
 
 

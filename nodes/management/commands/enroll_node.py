@@ -17,7 +17,6 @@ class Command(BaseCommand):
     help = "Print a one-time token with which the agent of a node enrols its key."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the options."""
         parser.add_argument("node", help="the node's id")
         parser.add_argument("--hours", type=int, default=24, help="how long it works (default 24)")
 

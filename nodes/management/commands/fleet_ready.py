@@ -17,7 +17,6 @@ class Command(BaseCommand):
     help = "Exit with 0 once NODES nodes have a live session and their reported inventory applied."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the options."""
         parser.add_argument("--nodes", type=int, required=True, help="how many")
         parser.add_argument("--timeout", type=float, default=60.0, help="seconds (default 60)")
 

@@ -31,7 +31,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the options."""
         parser.add_argument("--count", type=int, required=True, help="how many nodes")
         parser.add_argument(
             "--gateway", action="append", required=True, help="a gateway's URL; may be repeated"

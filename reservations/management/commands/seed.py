@@ -27,7 +27,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Seed."""
         if not getattr(settings, "DEMO_ALLOWED", False):
             raise CommandError("Demo data is refused in production settings.")
         path: Path | None = options["secrets"]

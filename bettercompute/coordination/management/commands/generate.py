@@ -16,13 +16,11 @@ class Command(BaseCommand):
     help = "Writes the generated pages of docs/."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Options."""
         parser.add_argument(
             "--no-database", action="store_true", help="leave out what needs a database"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write."""
         # By name: the pages describe the layers above this one.
         reference: Any = importlib.import_module("bettercompute.reference")
         self._write(reference.PAGES)

@@ -14,11 +14,9 @@ class Command(BaseCommand):
     help = "Verifies the invariants on the live database and says what to do about findings."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Options."""
         parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run every check."""
         # By name: the checks of all apps are above this app in the layers.
         selfcheck: Any = importlib.import_module("bettercompute.selfcheck")
         findings = selfcheck.run()

@@ -16,11 +16,9 @@ class Command(BaseCommand):
     help = "Runs due work and periodic jobs without Celery."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Options."""
         parser.add_argument("--once", action="store_true", help="run what is due now, then end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work."""
         process = worker.current()
         stopping = threading.Event()
 
