@@ -34,7 +34,7 @@ class Tick:
 # What looks at a key of the work queue, by its kind.
 RECONCILERS: Mapping[str, str] = {
     "reservation": "reservations.reconciler:reconcile",
-    "pool": "reservations.waiting_line:reconcile",
+    "pool": "reservations.pending:reconcile",
     "inventory": "nodes.inventory:reconcile",
     "node": "nodes.reconciler:reconcile",
 }

@@ -21,9 +21,9 @@ from reservations import (
     admission,
     calendar,
     ending,
+    ending_page,
     form,
     listing,
-    partings,
     presentation,
     preview_panel,
     queries,
@@ -239,22 +239,22 @@ def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presen
 @visitors.required
 def release(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
     """Ask whether to release it, saying what that means; a post does."""
-    return _part_with(request, visitor, reservation_id, partings.RELEASE)
+    return _part_with(request, visitor, reservation_id, ending_page.RELEASE)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def cancel(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
     """Ask whether to cancel it, saying what that means; a post does."""
-    return _part_with(request, visitor, reservation_id, partings.CANCEL)
+    return _part_with(request, visitor, reservation_id, ending_page.CANCEL)
 
 
 def _part_with(
-    request: HttpRequest, visitor: Visitor, reservation_id: str, verb: partings.Verb
+    request: HttpRequest, visitor: Visitor, reservation_id: str, verb: ending_page.Verb
 ) -> HttpResponse:
     refusal = ""
     if request.method == "POST":
-        use_case = ending.release if verb is partings.RELEASE else ending.cancel
+        use_case = ending.release if verb is ending_page.RELEASE else ending.cancel
         try:
             use_case(visitor.caller, reservation_id=reservation_id)
         except (errors.InvalidState, errors.AccessDenied) as error:
@@ -262,7 +262,7 @@ def _part_with(
         else:
             return redirect("reservation", reservation_id)
     shown = queries.get(visitor.caller, reservation_id)
-    page = partings.page(
+    page = ending_page.page(
         verb,
         shown,
         calendar.names([shown]),

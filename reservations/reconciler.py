@@ -13,7 +13,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
 from pools import quota
-from reservations import degradation, ending, lifecycle, moments, queries, settling, waiting_line
+from reservations import degradation, ending, lifecycle, moments, pending, queries, settling
 from reservations.bindings import hold
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
@@ -22,7 +22,7 @@ from reservations.moments import Schedule
 
 def reconcile(key: str, fence: Fence) -> Outcome:
     """Look at one reservation and do what is due; answers when to look again."""
-    waiting_line.try_place(key, fence, Effects(own_key=key))
+    pending.try_place(key, fence, Effects(own_key=key))
     with fence():
         reservation = queries.locked(key)
         if reservation is None:
@@ -99,8 +99,8 @@ def _expire_confirmation(reservation: Reservation, now: datetime, effects: Effec
 
 
 def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -> None:
-    if waiting_line.pending_until(reservation) <= now:
-        waiting_line.expire(reservation, now, effects)
+    if pending.until(reservation) <= now:
+        pending.expire(reservation, now, effects)
 
 
 def _next(reservation: Reservation) -> Outcome:
@@ -120,4 +120,4 @@ def _next(reservation: Reservation) -> Outcome:
 
 def _pending_until(reservation: Reservation) -> datetime | None:
     is_pending = reservation.state == ReservationState.PENDING
-    return waiting_line.pending_until(reservation) if is_pending else None
+    return pending.until(reservation) if is_pending else None

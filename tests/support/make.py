@@ -16,7 +16,7 @@ from nodes import eligibility
 from nodes.models import Assignment, ReportedState
 from pools import quota
 from pools.models import Pool
-from reservations import admission, reconciler, waiting_line
+from reservations import admission, pending, reconciler
 from reservations.models import Reservation
 from tests.support import cast, supply
 
@@ -86,7 +86,7 @@ def look(reservation: Reservation) -> Reservation:
 
 def look_at_pool(pool: Pool) -> None:
     """Let the pool's pending reservations try again."""
-    waiting_line.reconcile(pool.pk, fence)
+    pending.reconcile(pool.pk, fence)
 
 
 def fence() -> AbstractContextManager[object]:

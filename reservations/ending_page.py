@@ -1,4 +1,4 @@
-"""Before a reservation is given up: what that will do, said in advance. Pure."""
+"""The page that asks before a reservation is released or cancelled, and says what follows. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, tzinfo

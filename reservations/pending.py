@@ -41,7 +41,7 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
     reservation = Reservation.objects.filter(
         id=reservation_id, state=ReservationState.PENDING
     ).first()
-    if reservation is None or pending_until(reservation) <= clock.now():
+    if reservation is None or until(reservation) <= clock.now():
         return False
     claim = _claim(reservation)
     found = _look(claim)
@@ -59,7 +59,7 @@ def expire(reservation: Reservation, now: datetime, effects: Effects) -> None:
     ending.expire(reservation, now=now, effects=effects)
 
 
-def pending_until(reservation: Reservation) -> datetime:
+def until(reservation: Reservation) -> datetime:
     """When a pending reservation is given up."""
     policy = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id).policy
     return reservation.created_at + timedelta(milliseconds=policy.max_pending)
