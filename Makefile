@@ -40,7 +40,7 @@ test-fast: setup ## Tests that need no database
 	@exec $(PY) -m pytest tests/unit $(ARGS)
 
 torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it another or longer
-	@exec $(PYTEST) tests/concurrency -k torture $(ARGS)
+	@exec $(PYTEST) tests/concurrency -k torture -s $(ARGS)
 
 lint: setup ## Style: ruff and templates
 	$(PY) -m ruff check .
