@@ -110,24 +110,21 @@ def page(
     rows = rows.exclude(state=ReservationState.DRAFT)
     if filters.scope == "mine":
         rows = rows.filter(owner_id=caller.account_id)
-    if filters.states:
-        rows = rows.filter(state__in=filters.states)
     if filters.pool_id is not None:
         rows = rows.filter(pool_id=filters.pool_id)
     if cursor is not None:
-        rows = rows.filter(_behind(caller, cursor))
+        # Looked for before the states: it may have left its own since that page was read.
+        rows = rows.filter(_behind(rows, cursor))
+    if filters.states:
+        rows = rows.filter(state__in=filters.states)
     found = list(rows.order_by("-created_at", "-id")[: limit + 1])
     more = len(found) > limit
     shown = found[:limit]
     return Page(tuple(_answers(shown)), shown[-1].id if more else None)
 
 
-def _behind(caller: Caller, cursor: str) -> Q:
-    last = (
-        Reservation.objects.filter(id=cursor, tenant_id=caller.tenant_id)
-        .values_list("created_at", "id")
-        .first()
-    )
+def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
+    last = rows.filter(id=cursor).values_list("created_at", "id").first()
     if last is None:
         raise errors.InvalidInput.at("cursor", "must be the nextCursor of an earlier page")
     created_at, last_id = last
