@@ -129,6 +129,7 @@ class PolicyList(AnswerModel):
     """All policies that bind a tenant, the platform's first."""
 
     items: list[Policy]
+    next_cursor: str | None = None
 
 
 class AskedAttributes(WireModel):

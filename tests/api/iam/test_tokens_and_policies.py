@@ -130,6 +130,6 @@ def test_a_dry_run_says_which_bound_fails_and_stores_nothing() -> None:
     assert verdict["details"]["limits"] == [
         {"attribute": "gpus", "operator": "<=", "limit": 8, "asked": 9, "policy": "draft/eight"}
     ]
-    assert api.get("/policies").json() == {"items": []}
+    assert api.get("/policies").json() == {"items": [], "nextCursor": None}
     del body["text"]
     assert api.post("/policies/dry-run", body).json()["effect"] == "allow"
