@@ -15,8 +15,9 @@ preload_app = True
 # Open requests have this long to end; what waits or streams ends at once (web.lifetime).
 graceful_timeout = 10
 keepalive = 75
-# A request line may have a long filter, but no novel.
-limit_request_line = 8_190
+# As long as any query that a client could mean, and some: what is too much is refused by the
+# application, in its own words. Beyond this the server refuses it, in plain text.
+limit_request_line = 256 * 1024
 # X_Request_Id must not pass for X-Request-Id.
 header_map = "drop"
 

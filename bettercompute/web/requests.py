@@ -28,7 +28,7 @@ class RequestContextMiddleware:
         request.request_id = identifier  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=identifier)
-        response = self._refuse(request) or self.get_response(request)
+        response = self.get_response(request)
         response[HEADER] = identifier
         return response
 
@@ -40,11 +40,21 @@ class RequestContextMiddleware:
             return problems.answer(exc, request)
         return pages.unavailable(request)
 
-    def _refuse(self, request: HttpRequest) -> HttpResponse | None:
-        """NUL in a path or query reaches no view: no column can hold it."""
+
+class RefuseNulMiddleware:
+    """NUL in a path or query reaches no view: no column can hold it.
+
+    It stands behind those that add headers, so that a refusal has them too.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The answer, or the refusal."""
         where = _place_of_nul(request)
         if where is None:
-            return None
+            return self.get_response(request)
         if problems.wants_problem(request.path):
             return problems.answer(InvalidInput.at(where, "must not have NUL"), request)
         return pages.bad_request(request)

@@ -204,6 +204,9 @@ def test_sizes_types_and_encodings_of_bodies(
     ):
         answer = send(world, case, body, content_type=media_type)
         refused(answer, status=415, code="UNSUPPORTED_MEDIA_TYPE")
+    for encoding in ("gzip", "br", "identity, gzip"):
+        answer = send(world, case, body, Content_Encoding=encoding)
+        refused(answer, status=415, code="UNSUPPORTED_MEDIA_TYPE")
     answer = send(world, case, body, Transfer_Encoding="chunked")
     refused(answer, status=411, code="LENGTH_REQUIRED")
     long_text = json.dumps(valid(world, case) | {"tenantId": "t" * 256})

@@ -50,8 +50,26 @@ def test_nul_in_path_or_query_is_named(client: Client, path: str, field: str) ->
 
 
 def test_nul_on_a_page_is_a_400_page(client: Client) -> None:
-    assert client.get("/pools/%00").status_code == 400
-    assert client.get("/?q=%00").status_code == 400
+    for path in ("/pools/%00", "/?q=%00"):
+        answer = client.get(path)
+        assert answer.status_code == 400
+        assert answer["Content-Security-Policy"] == csp.POLICY
+        assert answer["X-Frame-Options"] == "DENY"
+        assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.rule("A5")
+def test_ten_thousand_parameters_are_a_problem(client: Client) -> None:
+    query = "&".join(f"p{number}=1" for number in range(10_000))
+    cast.problem(cast.api("alice").get(f"/tokens?{query}"), 400, "INVALID_INPUT")
+
+
+def test_a_route_offers_what_it_has() -> None:
+    """OPTIONS is none of it."""
+    assert cast.api("alice").get("/tokens")["Allow"] == "GET, POST, HEAD"
+    refused = cast.api("alice").raw("OPTIONS", "/tokens", "")
+    cast.problem(refused, 405, "METHOD_NOT_ALLOWED")
+    assert refused["Allow"] == "GET, POST, HEAD"
 
 
 @pytest.mark.parametrize(
