@@ -7,7 +7,7 @@ from bettercompute import durations
 from bettercompute.pages import moments
 from bettercompute.pages.parts import Command
 from bettercompute.wire.reservations import NodeBinding, Reservation
-from reservations import instants
+from reservations import timing
 
 _ASKED = ("devices", "duration", "start", "binding", "resources", "gang", "leaseSeconds", "spot")
 _HAS_A_FLAG = {"poolId", "devices", "duration", "binding", "start"}
@@ -38,7 +38,7 @@ def calls(shown: Reservation, pool: str, origin: str) -> list[Command]:
 
 def _reserve(shown: Reservation, pool: str) -> list[Command]:
     """The same as one command line, where it has a flag for all that was asked."""
-    request, times = shown.request, instants.of(shown)
+    request, times = shown.request, timing.of(shown)
     (line, *others) = request["devices"]
     simple = not others and {"class", "count", "topology"} >= line.keys()
     if not simple or not isinstance(line["count"], int) or request.keys() - _HAS_A_FLAG:

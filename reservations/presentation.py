@@ -14,7 +14,7 @@ from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
 from bettercompute.wire.reservations import Reservation
-from reservations import advice, commands, instants, stations
+from reservations import advice, commands, stations, timing
 
 POLL_WHILE_MOVING = "every 1s"
 POLL_WHILE_HELD = "every 15s"
@@ -111,7 +111,7 @@ def row(
         owner=names.owners.get(shown.owner_identity_id, "") if with_owner else "",
         chip=chips.reservation(shown.state),
         window=_window(shown, now, zone),
-        duration=spans.text(instants.of(shown).duration_ms),
+        duration=spans.text(timing.of(shown).duration_ms),
         nodes=_nodes(shown, names),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
@@ -157,7 +157,7 @@ def _href(name: str, shown: Reservation) -> str:
 
 def may_cancel(shown: Reservation, now: datetime) -> bool:
     """Whether it has yet to begin; the use case decides again under its lock."""
-    start = instants.of(shown).start
+    start = timing.of(shown).start
     ahead = start is not None and start > now
     return shown.state is S.PENDING or (shown.state is S.PLACED and ahead)
 
@@ -188,7 +188,7 @@ def _line(line: Mapping[str, Any]) -> str:
 
 
 def _window(shown: Reservation, now: datetime, zone: tzinfo) -> str:
-    times = instants.of(shown)
+    times = timing.of(shown)
     if times.start and times.end:
         return moments.window(times.start, times.end, now=now, zone=zone)
     if times.asked:
@@ -202,7 +202,7 @@ def _nodes(shown: Reservation, names: Names) -> str:
 
 
 def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdown:
-    start, end = instants.of(shown).start, instants.of(shown).end
+    start, end = timing.of(shown).start, timing.of(shown).end
     if end and end <= now and shown.state is S.RELEASED:
         return parts.Countdown(f"ended {moments.text(end, now=now, zone=zone)}")
     if shown.state in chips.OVER:
@@ -215,7 +215,7 @@ def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdo
 
 
 def _meter(shown: Reservation, now: datetime) -> parts.Meter | None:
-    start, end = instants.of(shown).start, instants.of(shown).end
+    start, end = timing.of(shown).start, timing.of(shown).end
     if shown.state not in (S.BINDING, S.ACTIVE) or not (start and end and start < end):
         return None
     return parts.elapsed(start, end, now=now)
@@ -223,7 +223,7 @@ def _meter(shown: Reservation, now: datetime) -> parts.Meter | None:
 
 def _poll(shown: Reservation, now: datetime) -> str:
     """Every second while something is about to change by itself, rarely while held, else never."""
-    start = instants.of(shown).start
+    start = timing.of(shown).start
     match shown.state:
         case S.BINDING | S.DRAFT:
             return POLL_WHILE_MOVING
@@ -285,7 +285,7 @@ def _bindings(shown: Reservation, names: Names) -> list[Binding]:
 
 
 def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> list[parts.Fact]:
-    times, request = instants.of(shown), shown.request
+    times, request = timing.of(shown), shown.request
     topologies = {line.get("topology") or "same-node" for line in request["devices"]}
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     facts = [

@@ -8,7 +8,7 @@ from bettercompute import clock
 from bettercompute.pages import chips, moments, spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Reservation
-from reservations import instants
+from reservations import timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def steps(shown: Reservation, life: Life, *, now: datetime, zone: tzinfo) -> lis
     def at(instant: datetime | None) -> moments.Moment | None:
         return moments.moment(instant, now=now, zone=zone) if instant else None
 
-    times = instants.of(shown)
+    times = timing.of(shown)
     created = clock.from_ms(shown.created_at)
     if shown.state in chips.OVER:
         passed = [

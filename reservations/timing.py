@@ -8,7 +8,7 @@ from bettercompute.wire.reservations import Reservation
 
 
 @dataclass(frozen=True, slots=True)
-class Instants:
+class Timing:
     """The window it has, if any yet, and what was asked for."""
 
     start: datetime | None
@@ -17,10 +17,10 @@ class Instants:
     duration_ms: int
 
 
-def of(shown: Reservation) -> Instants:
-    """The instants of an answer."""
+def of(shown: Reservation) -> Timing:
+    """As the answer tells it."""
     during, asked = shown.during, shown.request.get("start")
-    return Instants(
+    return Timing(
         start=clock.from_ms(during.start) if during else None,
         end=clock.from_ms(during.end) if during else None,
         asked=clock.from_ms(asked) if isinstance(asked, int) else None,
