@@ -55,7 +55,6 @@ class Postgres:
     parameters: Mapping[str, str]
     env: Mapping[str, str]
     name: str = "PostgreSQL"
-    # Fast shutdown; then immediate, from which the next start recovers.
     farewell: Farewell = FAST_THEN_IMMEDIATE
 
     @property
