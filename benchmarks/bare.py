@@ -1,7 +1,7 @@
 """The same SQL writes alone: what PostgreSQL does on this machine with no application before it.
 
 One create is recorded as it happens: every statement that writes or locks, in its transactions.
-Then pgbench, from the same wheel as the server, plays them back with fresh ids, devices and windows.
+Then pgbench, from the server's own wheel, plays them back with fresh ids, devices and windows.
 Reads, planning, savepoints and everything of Python are left out.
 """
 

@@ -14,6 +14,12 @@ from benchmarks.load import Measured
 from benchmarks.supply import Supply
 
 
+COLUMNS = (
+    *("clients", "created/s", "median", "p99", "released/s", "bare SQL/s", "ratio"),
+    *("web", "PostgreSQL"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One number of clients on one pool."""
@@ -48,8 +54,8 @@ def table(result: PoolResult) -> str:
     lines = [
         f"### {supply.nodes:,} nodes, {supply.gpus:,} GPUs ({supply.name})",
         "",
-        "| clients | created/s | median | p99 | released/s | bare SQL/s | ratio | web | PostgreSQL |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
     ]
     for row in result.rows:
         create = row.create
