@@ -13,7 +13,6 @@ from benchmarks.cpu import Spent
 from benchmarks.load import Measured
 from benchmarks.supply import Supply
 
-
 COLUMNS = (
     *("clients", "created/s", "median", "p99", "released/s", "bare SQL/s", "ratio"),
     *("web", "PostgreSQL"),
