@@ -9,6 +9,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import nodes as wire
+from bettercompute.wire.base import TenantQuery
 from nodes import queries
 from nodes.operations import cordon
 from nodes.queries import Filters
@@ -30,13 +31,11 @@ class NodesView(ApiView):
 class NodeView(ApiView):
     """One node."""
 
-    @schema.describe(query=wire.TenantQuery, answers={200: wire.Node})
+    @schema.describe(query=TenantQuery, answers={200: wire.Node})
     def get(self, request: Request, node_id: str) -> HttpResponse:
         """Get it, with devices, resources and conditions."""
         # No version as ETag: what is shown here changes without one (liveness, bookings).
-        return self.answer(
-            queries.get(self.caller(self.query(wire.TenantQuery).tenant_id), node_id)
-        )
+        return self.answer(queries.get(self.caller(self.query(TenantQuery).tenant_id), node_id))
 
 
 class _Preview(Protocol):

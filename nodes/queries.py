@@ -11,6 +11,7 @@ from bettercompute.iam.decisions import Attributes
 from bettercompute.states import NodeState
 from bettercompute.web import pagination
 from bettercompute.wire import nodes as wire
+from bettercompute.wire.base import PAGE_DEFAULT
 from nodes import assignments, inventory, notices
 from nodes.models import Device, Node
 from nodes.notices import Place
@@ -61,7 +62,7 @@ def access_node(caller: Caller, node_id: str, *, action: str = READ) -> Place:
 
 
 def page(
-    caller: Caller, filters: Filters, *, limit: int = wire.PAGE_DEFAULT, cursor: str | None = None
+    caller: Caller, filters: Filters, *, limit: int = PAGE_DEFAULT, cursor: str | None = None
 ) -> wire.NodeList:
     """One page of the nodes that the caller may see, by id.
 

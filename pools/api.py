@@ -7,6 +7,7 @@ from bettercompute.errors import Unsupported
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import pools as wire
+from bettercompute.wire.base import TenantQuery
 from bettercompute.wire.capacity import Preview
 from bettercompute.wire.reservations import ReservationRequest
 from pools import preview, queries, quota
@@ -15,20 +16,20 @@ from pools import preview, queries, quota
 class PoolsView(ApiView):
     """What a tenant may book."""
 
-    @schema.describe(query=wire.PoolQuery, answers={200: wire.PoolList})
+    @schema.describe(query=TenantQuery, answers={200: wire.PoolList})
     def get(self, request: Request) -> HttpResponse:
         """List the pools that the tenant owns or is offered."""
-        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         return self.answer(wire.PoolList(items=queries.list_(caller)))
 
 
 class PoolView(ApiView):
     """One pool."""
 
-    @schema.describe(query=wire.PoolQuery, answers={200: wire.Pool})
+    @schema.describe(query=TenantQuery, answers={200: wire.Pool})
     def get(self, request: Request, pool_id: str) -> HttpResponse:
         """Get a pool, with what is free of it now."""
-        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         return self.answer(queries.get(caller, pool_id))
 
 
@@ -58,10 +59,10 @@ class PreviewView(ApiView):
 class QuotasView(ApiView):
     """Quotas of a tenant."""
 
-    @schema.describe(query=wire.PoolQuery, answers={200: wire.QuotaList})
+    @schema.describe(query=TenantQuery, answers={200: wire.QuotaList})
     def get(self, request: Request) -> HttpResponse:
         """List what the tenant holds and may hold."""
-        caller = self.caller(self.query(wire.PoolQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         rows = quota.usage(caller.tenant_id)
         return self.answer(
             wire.QuotaList(

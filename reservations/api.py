@@ -1,20 +1,18 @@
 """REST of reservations (A4)."""
 
 import json
-from typing import Annotated, Literal
 
 from django.http import HttpResponse
-from pydantic import AfterValidator, Field
 from rest_framework.request import Request
 
 from bettercompute import errors
-from bettercompute.states import ReservationState
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
-from bettercompute.wire.base import Id, WireModel
+from bettercompute.wire.base import TenantQuery
 from bettercompute.wire.reservations import (
     Reservation,
     ReservationList,
+    ReservationQuery,
     ReservationRequest,
     ReservationVerb,
 )
@@ -22,39 +20,13 @@ from reservations import admission, ending, queries, waiting
 from reservations.queries import Filters
 
 
-def _visible(state: ReservationState) -> ReservationState:
-    """Drafts are internal: no list shows them (R9)."""
-    if state == ReservationState.DRAFT:
-        raise ValueError("drafts are not listed")
-    return state
-
-
-VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
-
-
-class TenantQuery(WireModel):
-    """Which tenant, for a caller who belongs to several."""
-
-    tenant_id: Id | None = None
-
-
-class ListQuery(TenantQuery):
-    """Which reservations, and which page of them (R37)."""
-
-    scope: Literal["mine", "all"] = "mine"
-    state: list[VisibleState] = []
-    pool_id: Id | None = None
-    limit: Annotated[int, Field(ge=1, le=queries.PAGE_MAX)] = queries.PAGE_DEFAULT
-    cursor: Id | None = None
-
-
 class ReservationsView(ApiView):
     """The tenant's reservations."""
 
-    @schema.describe(query=ListQuery, answers={200: ReservationList})
+    @schema.describe(query=ReservationQuery, answers={200: ReservationList})
     def get(self, request: Request) -> HttpResponse:
         """List, newest first."""
-        wanted = self.query(ListQuery)
+        wanted = self.query(ReservationQuery)
         filters = Filters(wanted.scope, tuple(wanted.state), wanted.pool_id)
         page = queries.page(
             self.caller(wanted.tenant_id), filters, limit=wanted.limit, cursor=wanted.cursor

@@ -13,15 +13,13 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
+from bettercompute.wire.base import PAGE_DEFAULT
 from pools import prices
 from reservations.models import Allocation, Reservation
 
 RESERVATIONS = sql.load(__package__, "queries")
 
 OperationState = Literal["running", "waiting", "succeeded", "failed"]
-
-PAGE_MAX = 200
-PAGE_DEFAULT = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
 from bettercompute.client.failures import ClientError
 from bettercompute.states import ReservationState
+from bettercompute.wire.base import PAGE_MAX
 from bettercompute.wire.reservations import KEY_MAX, Reservation
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
 WAIT_SECONDS = 20.0
-PAGE_MAX = 200
 
 _STATES = [str(state) for state in ReservationState if state is not ReservationState.DRAFT]
 

@@ -15,6 +15,7 @@ from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import iam as wire
+from bettercompute.wire.base import TenantQuery
 
 TOKENS_CURSOR = "tokens"
 
@@ -91,10 +92,10 @@ class TokenRevokeView(ApiView):
 class PoliciesView(ApiView):
     """Policies that bind a tenant."""
 
-    @schema.describe(query=wire.PolicyQuery, answers={200: wire.PolicyList})
+    @schema.describe(query=TenantQuery, answers={200: wire.PolicyList})
     def get(self, request: Request) -> HttpResponse:
         """List the tenant's policies and the platform's."""
-        caller = self.caller(self.query(wire.PolicyQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         found = policies.visible(caller)
         return self.answer(wire.PolicyList(items=[policy_answer(policy) for policy in found]))
 
@@ -112,10 +113,10 @@ class PoliciesView(ApiView):
 class PolicyView(ApiView):
     """One policy."""
 
-    @schema.describe(query=wire.TenantQuery, answers={200: wire.Policy})
+    @schema.describe(query=TenantQuery, answers={200: wire.Policy})
     def get(self, request: Request, policy_id: str) -> HttpResponse:
         """Get it."""
-        caller = self.caller(self.query(wire.TenantQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         found = policies.get(caller, policy_id)
         return self.answer(policy_answer(found), version=found.version)
 
@@ -134,10 +135,10 @@ class PolicyView(ApiView):
         )
         return self.answer(policy_answer(replaced), version=replaced.version)
 
-    @schema.describe(query=wire.TenantQuery, answers={204: None}, if_match=True)
+    @schema.describe(query=TenantQuery, answers={204: None}, if_match=True)
     def delete(self, request: Request, policy_id: str) -> HttpResponse:
         """Delete it."""
-        caller = self.caller(self.query(wire.TenantQuery).tenant_id)
+        caller = self.caller(self.query(TenantQuery).tenant_id)
         policies.delete(caller, policy_id, if_match=self.if_match())
         return HttpResponse(status=204)
 

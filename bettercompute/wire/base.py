@@ -7,6 +7,8 @@ from pydantic.alias_generators import to_camel
 
 TEXT_MAX = 1_000
 LIST_MAX = 1_000
+PAGE_MAX = 200
+PAGE_DEFAULT = 50
 MILLISECONDS_MAX = 253_402_300_799_999  # the end of year 9999
 
 Text = Annotated[str, StringConstraints(max_length=TEXT_MAX)]
@@ -24,6 +26,12 @@ class WireModel(BaseModel):
         strict=True,
         frozen=True,
     )
+
+
+class TenantQuery(WireModel):
+    """For which tenant to act; absent: the only one there is."""
+
+    tenant_id: Id | None = None
 
 
 class AnswerModel(BaseModel):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, WireModel
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, TenantQuery, WireModel
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
 ShortText = Annotated[str, StringConstraints(max_length=200)]
@@ -41,10 +41,9 @@ class WhoAmI(AnswerModel):
     token: TokenName | None
 
 
-class TokenQuery(WireModel):
+class TokenQuery(TenantQuery):
     """Which tokens to list."""
 
-    tenant_id: Id | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -84,22 +83,10 @@ class TokenList(AnswerModel):
     next_cursor: str | None
 
 
-class TenantQuery(WireModel):
-    """For which tenant to act; absent: the only one there is."""
-
-    tenant_id: Id | None = None
-
-
 class TenantBody(WireModel):
     """For which tenant to act."""
 
     tenant_id: Id
-
-
-class PolicyQuery(WireModel):
-    """Which policies to list."""
-
-    tenant_id: Id | None = None
 
 
 class PolicyWrite(WireModel):

@@ -5,16 +5,14 @@ from typing import Annotated
 from pydantic import Field
 
 from bettercompute.states import NodeState
-from bettercompute.wire.base import AnswerModel, Id, WireModel
-
-PAGE_MAX = 200
-PAGE_DEFAULT = 50
-
-
-class TenantQuery(WireModel):
-    """Which tenant, for a caller who belongs to several."""
-
-    tenant_id: Id | None = None
+from bettercompute.wire.base import (
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    AnswerModel,
+    Id,
+    TenantQuery,
+    WireModel,
+)
 
 
 class NodeQuery(TenantQuery):

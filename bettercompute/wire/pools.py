@@ -2,17 +2,11 @@
 
 from pydantic import Field
 
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, WireModel
+from bettercompute.wire.base import AnswerModel, EpochMs, TenantQuery
 from bettercompute.wire.reservations import DeviceClass
 
 
-class PoolQuery(WireModel):
-    """For which tenant to look; absent: the only one there is."""
-
-    tenant_id: Id | None = None
-
-
-class TimelineQuery(PoolQuery):
+class TimelineQuery(TenantQuery):
     """Which window: by default the week from now. At most 92 days."""
 
     start: EpochMs | None = Field(None, alias="from")

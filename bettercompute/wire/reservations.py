@@ -3,10 +3,19 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
 from bettercompute.states import AllocationState, ReservationState
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, Text, WireModel
+from bettercompute.wire.base import (
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    AnswerModel,
+    EpochMs,
+    Id,
+    TenantQuery,
+    Text,
+    WireModel,
+)
 
 COUNT_MAX = 4_096
 GANG_NODES_MAX = 1_024
@@ -279,3 +288,23 @@ class ReservationList(AnswerModel):
 
     items: list[Reservation]
     next_cursor: str | None
+
+
+def _visible(state: ReservationState) -> ReservationState:
+    """Drafts are internal: no list shows them (R9)."""
+    if state == ReservationState.DRAFT:
+        raise ValueError("drafts are not listed")
+    return state
+
+
+VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
+
+
+class ReservationQuery(TenantQuery):
+    """Which reservations, and which page of them (R37)."""
+
+    scope: Literal["mine", "all"] = "mine"
+    state: list[VisibleState] = []
+    pool_id: Id | None = None
+    limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
+    cursor: Id | None = None
