@@ -86,6 +86,6 @@ def _ending_soon(
         known,
         ConditionType.ENDING_SOON,
         reason="EndReached",
-        message="It ends within 15 minutes; extend it if you need it longer.",
+        message="It ends within 15 minutes.",
         now_ms=clock.to_ms(now),
     )
