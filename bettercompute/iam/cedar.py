@@ -111,9 +111,10 @@ def compile_set(texts: Sequence[tuple[str, str]]) -> CompiledSet:
     for origin, text in texts:
         parsed = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
         # The engine names policies policy0, policy1, …; JSON keeps no order of its own, names do.
-        for position in sorted(parsed, key=lambda name: int(name.removeprefix("policy"))):
+        order = sorted(parsed, key=lambda name: int(name.removeprefix("policy")))
+        for place, position in enumerate(order, start=1):
             document = parsed[position]
-            name = document.get("annotations", {}).get("id") or str(len(named) + 1)
+            name = document.get("annotations", {}).get("id") or str(place)
             named[_unused(f"{origin}/{name}", named)] = document
     whole = {"staticPolicies": named, "templates": {}, "templateLinks": []}
     return CompiledSet(cedarpy.PolicySet.from_json_str(json.dumps(whole)), named)

@@ -182,7 +182,7 @@ def _denial(
         limits += [bound.as_json() | {"policy": name} for bound in bounds]
         own = policy.get("annotations", {}).get("message")
         said = own or "; ".join(map(str, bounds)) or "it forbids this"
-        messages.append(f"Policy {name} denies this: {said}")
+        messages.append(f"Policy {name} denies this: {said.rstrip('.')}.")
     details: dict[str, Any] = {"decision": {"policies": list(verdict.reasons)}}
     if limits:
         details["limits"] = limits

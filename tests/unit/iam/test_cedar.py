@@ -170,7 +170,7 @@ def test_policies_of_one_text_are_named_after_their_id_or_place() -> None:
         "team/3",
         "other/a",
         "other/a-2",
-        "other/6",
+        "other/3",
     }
 
 

@@ -174,3 +174,15 @@ def test_a_decision_takes_less_than_a_millisecond() -> None:
         decisions.judge(compiled, BOB, CREATE, resource_id="rsv_1", attributes=H100S)
         times.append(time.perf_counter() - before)
     assert min(times) < 0.001
+
+
+@pytest.mark.rule("R38")
+def test_each_policy_that_denies_has_a_sentence_and_a_name_of_its_own_text() -> None:
+    few = "forbid(principal, action, resource) when { context.gpus > 4 };"
+    many = '@message("Ask the lab first.") forbid(principal, action, resource);'
+    decision = judge(ALICE, CREATE, Attributes(gpus=5), policies=[("few", few), ("lab", many)])
+    assert decision.policies == ("few/1", "lab/1")
+    assert decision.message == (
+        "Policy few/1 denies this: gpus must be at most 4, not 5."
+        " Policy lab/1 denies this: Ask the lab first."
+    )
