@@ -7,6 +7,7 @@ JSON and static files; what streams without end is native ASGI and does not come
 
 import asyncio
 import io
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import Executor
@@ -90,11 +91,16 @@ async def send(answer: Answer, to: Send) -> None:
     await to({"type": "http.response.body", "body": answer.body})
 
 
+#: What a proxy's client puts before the path (absolute-form, RFC 9112); Host says it too.
+_ORIGIN = re.compile(rb"\Ahttps?://[^/]*", re.IGNORECASE)
+
+
 def environ_of(scope: Scope, body: bytes) -> Environ:
     """The environ of PEP 3333, whatever bytes the request line has."""
     root = scope.get("root_path", "")
     raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
-    path = unquote_to_bytes(bytes(raw_path).partition(b"?")[0]).decode("latin-1")
+    target = _ORIGIN.sub(b"", bytes(raw_path).partition(b"?")[0], count=1) or b"/"
+    path = unquote_to_bytes(target).decode("latin-1")
     # PEP 3333 wants text; percent-encoding what is not ASCII says the same.
     query = quote(scope.get("query_string", b""), safe="!#$%&'()*+,/:;=?@[]~-._")
     server = scope.get("server") or ("localhost", 80)

@@ -46,6 +46,9 @@ def test_the_environ_says_what_the_scope_said() -> None:
         (b"/", b"q=\xff", "/", "q=%FF"),
         (b"/", b"q=\xc3\xbc&r=a+b", "/", "q=%C3%BC&r=a+b"),
         (b"/%zz", b"%zz", "/%zz", "%zz"),
+        (b"http://example.org/a%20b", b"", "/a b", ""),
+        (b"HTTPS://example.org:8443", b"q=1", "/", "q=1"),
+        (b"/http://example.org/a", b"", "/http://example.org/a", ""),
     ],
 )
 def test_no_bytes_of_a_request_line_break_it(
