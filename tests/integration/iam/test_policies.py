@@ -213,3 +213,25 @@ def test_a_dry_run_replaces_and_adds_without_storing() -> None:
     assert verdict(EIGHT, stored.pk)
     assert not verdict(EIGHT, None)
     assert Policy.objects.count() == 1
+
+
+@pytest.mark.rule("A11")
+def test_a_tenants_policies_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are compiled together, in somebody's request."""
+    alice = cast.caller("alice")
+    monkeypatch.setattr(policies, "CHARACTERS_PER_TENANT_MAX", len(EIGHT.text) + len(FOUR.text))
+    stored = policies.create(alice, draft=Draft("a", EIGHT.text))
+    policies.create(alice, draft=Draft("b", FOUR.text))
+    policies.replace(alice, stored.pk, draft=Draft("a", EIGHT.text))
+    longer = Draft("a", EIGHT.text + " //")
+    with pytest.raises(Conflict, match="characters"):
+        policies.replace(alice, stored.pk, draft=longer)
+    with pytest.raises(Conflict, match="characters"):
+        policies.create(alice, draft=Draft("c", FOUR.text))
+    policies.create(cast.caller("mallory"), draft=Draft("c", FOUR.text))
+
+    monkeypatch.setattr(policies, "CHARACTERS_PER_TENANT_MAX", 10**6)
+    monkeypatch.setattr(policies, "POLICIES_PER_TENANT_MAX", 2)
+    with pytest.raises(Conflict, match="2 policies"):
+        policies.create(alice, draft=Draft("c", FOUR.text))
+    policies.replace(alice, stored.pk, draft=Draft("a", FOUR.text))
