@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reservations.models import Reservation
+from tests.conftest import SimulatedClock
 from tests.support import cast, make
 from tests.support.cast import Api
 
@@ -64,9 +65,11 @@ class TestCursors:
         assert alice.get(f"/reservations?scope=all&cursor={of_bob}").status_code == 200
 
     @pytest.mark.rule("A5", "R37")
-    def test_one_that_has_left_its_state_still_is(self) -> None:
+    def test_one_that_has_left_its_state_still_is(self, clock: SimulatedClock) -> None:
         alice, pool = cast.api("alice"), make.pool().pk
-        older, newer = (create(alice, pool, key).json()["id"] for key in ("older", "newer"))
+        older = create(alice, pool, "older").json()["id"]
+        clock.advance("1s")
+        newer = create(alice, pool, "newer").json()["id"]
 
         first = alice.get("/reservations?state=placed&limit=1").json()
         assert [item["id"] for item in first["items"]] == [newer]
