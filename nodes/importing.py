@@ -34,11 +34,16 @@ class Imported:
 
 @transaction.atomic(durable=True)
 def import_hosts(
-    pool_id: str, hosts: Mapping[str, HostInventory], *, capabilities: Sequence[str] = ()
+    pool_id: str,
+    hosts: Mapping[str, HostInventory],
+    *,
+    capabilities: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> Imported:
     """Register these hosts by name where the pool lacks them, and apply what they consist of.
 
-    ``capabilities`` are what their agents would say they can do; a new node starts with them.
+    ``capabilities`` are what their agents would say they can do; a new node starts with them, and
+    with ``labels``.
 
     Raises:
         inventory.DuplicateIdentity: another node has one of the cards; nothing is imported.
@@ -46,10 +51,16 @@ def import_hosts(
     known = dict(
         Node.objects.filter(pool_id=pool_id, name__in=list(hosts)).values_list("name", "pk")
     )
-    labels = {f"{CAPABILITY_PREFIX}{each}": "true" for each in capabilities}
+    system_labels = {f"{CAPABILITY_PREFIX}{each}": "true" for each in capabilities}
     created = registration.add(
         [
-            Node(id=ids.new("node"), pool_id=pool_id, name=name, system_labels=labels)
+            Node(
+                id=ids.new("node"),
+                pool_id=pool_id,
+                name=name,
+                labels=dict(labels or {}),
+                system_labels=system_labels,
+            )
             for name in hosts
             if name not in known
         ]

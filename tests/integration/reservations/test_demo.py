@@ -9,6 +9,7 @@ from bettercompute.iam import tokens
 from bettercompute.iam.models import Account, Membership
 from nodes.models import Device, DeviceBooking, Node
 from pools import catalogue, quota
+from pools.models import Pool
 from reservations import demo
 from reservations.models import Reservation
 from tests.support import cast
@@ -67,6 +68,41 @@ def test_twenty_gpus_of_main_stay_free_whatever_days_it_is_started_on(kept, cloc
     windows = [(b.during.lower, b.during.upper) for b in bookings]
     peak = max(sum(lower <= start < upper for lower, upper in windows) for start, _ in windows)
     assert 32 - peak >= MAIN_GPUS_FREE_MIN
+
+
+@pytest.mark.rule("U10")
+def test_bookings_that_do_not_fit_are_left_out_and_do_not_pile_up(kept, clock):
+    made = demo.build(kept)
+    for key in ("a", "b", "c", "d"):
+        body = {"tenantId": made["tenant"], "poolId": made["pools"]["main"], "duration": "9d"}
+        body |= {"devices": [{"class": "gpu", "count": {"min": 1, "max": 8}}]}
+        api(made["tokens"]["alice"]).post("/reservations", body | {"idempotencyKey": key})
+    for _ in range(3):
+        clock.advance("24h")
+        demo.build(kept)
+    booked = Reservation.objects.filter(idempotency_key__startswith="demo-")
+    states = set(booked.values_list("state", flat=True))
+    assert "cancelled" in states  # there was one that did not fit
+    assert "pending" not in states
+
+
+@pytest.mark.rule("U10")
+def test_limits_that_people_set_do_not_keep_it_from_starting(kept, clock):
+    made = demo.build(kept)
+    Pool.objects.filter(pk=made["pools"]["main"]).update(policy={"maxDuration": "1h"})
+    clock.advance("24h")
+    assert demo.build(kept)["pools"] == made["pools"]
+
+
+@pytest.mark.rule("R16", "U10")
+def test_a_gang_may_ask_for_one_rack_of_main(kept):
+    made = demo.build(kept)
+    body = {"tenantId": made["tenant"], "poolId": made["pools"]["main"], "duration": "1h"}
+    body |= {"devices": [{"class": "gpu", "count": 8}]}
+    for topology in ("same-rack", "same-switch"):
+        body |= {"gang": {"nodes": 2, "topology": topology}}
+        preview = api(made["tokens"]["alice"]).post("/capacity/preview", body).json()
+        assert preview["fits"], preview["reasons"]
 
 
 @pytest.mark.rule("U10")
