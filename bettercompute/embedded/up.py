@@ -76,6 +76,7 @@ def run(wished: Options, *, interruption: Interruption) -> None:
         directories.require_space(home)
         placed = services.place(home, instead=wished.instead)
         cleanup.callback(_leave_nothing, supervisor, home=home, placed=placed)
+        say(f"Starting Better Compute on {home} …")
 
         addresses = services.start(
             supervisor, placed, instead=wished.instead, parameters=postgres.DURABLE
@@ -124,6 +125,7 @@ def _start_programs(
 
 def _leave_nothing(supervisor: Supervisor, *, home: Path, placed: Directories | None) -> None:
     demo.remove(home)
+    say("Stopping everything …")  # some seconds: without a word, people press Ctrl-C again
     supervisor.stop()
     processes.stop_leftovers(mark=str(home), directories=directories.of_services(home), seconds=1)
     if placed is not None:
