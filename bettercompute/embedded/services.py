@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+import redis
+
 from bettercompute.embedded import directories
 from bettercompute.embedded.directories import Directories
 from bettercompute.embedded.failures import CannotStart
@@ -13,6 +16,7 @@ from bettercompute.embedded.supervisor import Supervisor
 from bettercompute.embedded.valkey import Valkey
 
 READY_SECONDS = 120  # crash recovery replays WAL
+CONNECT_SECONDS = 5
 
 _POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -44,6 +48,35 @@ def external(environ: Mapping[str, str]) -> Addresses:
                 exit_code=2,
             )
     return found
+
+
+def require_given(given: Addresses) -> None:
+    """Connect to the servers that somebody else runs: an address with a mistake is said at once.
+
+    Raises:
+        CannotStart: one of them does not answer, or refuses us.
+    """
+    if given.database_url:
+        try:
+            psycopg.connect(given.database_url, connect_timeout=CONNECT_SECONDS).close()
+        except psycopg.Error as error:
+            raise _unreachable("PostgreSQL", "DATABASE_URL", error) from error
+    if given.redis_url:
+        try:
+            with redis.Redis.from_url(
+                given.redis_url, socket_connect_timeout=CONNECT_SECONDS
+            ) as client:
+                client.ping()
+        except (redis.RedisError, ValueError) as error:
+            raise _unreachable("Valkey", "REDIS_URL", error) from error
+
+
+def _unreachable(server: str, variable: str, error: Exception) -> CannotStart:
+    reason = " ".join(str(error).split()).rstrip(".")
+    return CannotStart(
+        f"{server} cannot be used ({reason}): correct {variable}, or unset it to use the embedded "
+        "server."
+    )
 
 
 def place(home: Path, *, instead: Addresses) -> Directories | None:

@@ -74,6 +74,7 @@ def run(wished: Options, *, interruption: Interruption) -> None:
         taken = cleanup.enter_context(ports.take_both(wished.port, wished.gateway_port))
         processes.stop_leftovers(mark=str(home), directories=directories.of_services(home))
         directories.require_space(home)
+        services.require_given(wished.instead)
         placed = services.place(home, instead=wished.instead)
         cleanup.callback(_leave_nothing, supervisor, home=home, placed=placed)
         say(f"Starting Better Compute on {home} …")

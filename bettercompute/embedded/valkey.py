@@ -4,6 +4,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        return f"unix://{self._socket}?db=0"
+        return f"unix://{urllib.parse.quote(str(self._socket))}?db=0"
 
     def prepare(self) -> None:
         """Valkey makes its files itself."""

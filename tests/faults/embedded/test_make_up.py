@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import psutil
 import psycopg
@@ -149,7 +149,7 @@ def deployment_at(place: Path, **environment: str) -> Iterator[Deployment]:
     temporary.mkdir()
     for directory in (place, temporary):  # the services' account passes through
         directory.chmod(0o711)
-    home = place / "data"
+    home = place / "my data"
     wished = {"BETTERCOMPUTE_DATA": str(home), "PORT": "0", "TMPDIR": str(temporary)}
     deployment = Deployment(home, temporary, {**EMBEDDED, **wished, **environment})
     try:
@@ -361,7 +361,7 @@ def test_given_servers_replace_the_embedded_ones(tmp_path: Path) -> None:
 
 def valkey_of(deployment: Deployment) -> str:
     services = directories.of_services(deployment.home)[0].parent
-    return f"unix://{services / 'run' / 'valkey.sock'}"
+    return f"unix://{quote(str(services / 'run' / 'valkey.sock'))}"
 
 
 def own_redis() -> str:

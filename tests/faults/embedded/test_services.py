@@ -227,6 +227,14 @@ def test_services_that_cannot_reach_the_data_directory_live_apart_from_it(
     shutil.rmtree(services)
 
 
+def test_an_odd_name_of_the_data_directory_reaches_both_servers(home: Path, keep: Keep) -> None:
+    kept = keep(home / "naïve 100%41 #{x}")
+
+    assert kept.sql("SELECT 1") == [(1,)]
+    assert kept.valkey.ping()
+    kept.end(signal.SIGTERM)
+
+
 def test_a_long_data_directory_has_its_sockets_elsewhere_and_leaves_none(
     home: Path, keep: Keep
 ) -> None:

@@ -80,6 +80,30 @@ def test_a_taken_port_names_its_holder_and_the_variable(
     assert not (tmp_path / "pg").exists()
 
 
+@pytest.mark.parametrize(
+    ("variable", "address", "server"),
+    [
+        ("DATABASE_URL", "postgresql://127.0.0.1:{port}/x", "PostgreSQL"),
+        ("DATABASE_URL", "postgresql://127.0.0.1:99999999/x", "PostgreSQL"),
+        ("REDIS_URL", "redis://127.0.0.1:{port}/0", "Valkey"),
+        ("REDIS_URL", "redis://127.0.0.1:port/0", "Valkey"),
+    ],
+)
+def test_a_given_server_that_does_not_answer_names_its_variable(
+    tmp_path: Path, variable: str, address: str, server: str
+) -> None:
+    with socket.socket() as silent:  # bound, and nobody listens
+        silent.bind(("127.0.0.1", 0))
+        given = address.format(port=silent.getsockname()[1])
+        done = up(tmp_path, **{variable: given})
+
+    line = one_line(done)
+    assert line.startswith(f"{server} cannot be used (")
+    assert f"correct {variable}" in line
+    assert done.returncode == 1
+    assert not (tmp_path / "pg").exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     done = up(Path("/proc/better-compute"))
