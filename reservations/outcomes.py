@@ -136,4 +136,5 @@ def explain(outcome: Unplaced) -> str:
 
 
 def _phrase(reason: Reason) -> str:
-    return f"{reason.nodes} of the nodes fail {reason.filter} ({reason.needs})"
+    count = "1 node lacks" if reason.nodes == 1 else f"{reason.nodes} nodes lack"
+    return f"{count} {reason.needs} ({reason.filter})"
