@@ -21,6 +21,7 @@ from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
 from bettercompute.states import ReservationState
+from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
@@ -30,7 +31,8 @@ from pools.shares import Share
 from reservations import drafts, lifecycle, outcomes, placement, queries
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
-from reservations.placement import Claim
+from reservations.models import Allocation
+from reservations.placement import Claim, Placed
 
 ACTION = "compute:reservations:create"
 
@@ -41,6 +43,8 @@ class Admitted:
 
     reservation_id: str
     created: bool
+    #: as answered, where this request made it; else read it
+    shown: wire.Reservation | None = None
 
 
 def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -> Admitted:
@@ -135,6 +139,7 @@ def _place_allowed(
     claim = claim_of(draft.id, request, access, share)
     found = NoFit(()) if access.queued else placement.look(claim)
     failpoints.reach(Failpoint.PLACEMENT_PLANNED)
+    booked: tuple[Allocation, ...] = ()
     with transaction.atomic(durable=True):
         reservation = queries.locked(draft.id)
         assert reservation is not None
@@ -148,9 +153,11 @@ def _place_allowed(
         else:
             outcome = placement.place(claim, found, now=reservation.read_at)
             outcomes.record(reservation, outcome, effects, decided)
+            if isinstance(outcome, Placed):
+                booked = outcome.allocations
         effects.flush()
     failpoints.reach(Failpoint.PLACEMENT_COMMITTED)
-    return Admitted(draft.id, created=True)
+    return Admitted(draft.id, created=True, shown=queries.placed_answer(reservation, booked))
 
 
 def _kept(decision: Decision) -> dict[str, object]:

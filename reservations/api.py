@@ -39,7 +39,7 @@ class ReservationsView(ApiView):
         wanted = self.body(ReservationRequest)
         key = agreed_key(wanted.idempotency_key, self.idempotency_key())
         admitted = admission.admit(self.caller(wanted.tenant_id), wanted, idempotency_key=key)
-        shown = waiting.latest(admitted.reservation_id)
+        shown = admitted.shown or waiting.latest(admitted.reservation_id)
         answered = self.answer(
             shown, status=201 if admitted.created else 200, version=shown.version
         )

@@ -129,6 +129,11 @@ def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
     return Q(created_at__lt=created_at) | Q(created_at=created_at, id__lt=last_id)
 
 
+def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
+    """The row as answered, by the transaction that just wrote it and its allocations."""
+    return _answer(row, sorted(allocations, key=lambda allocation: allocation.id))
+
+
 def _answers(rows: Sequence[Reservation]) -> list[wire.Reservation]:
     """Rows as answered; one query for the allocations of all of them."""
     allocations: dict[str, list[Allocation]] = {row.id: [] for row in rows}

@@ -49,6 +49,15 @@ def test_the_draft_is_told_to_the_policy_engine_as_a_whole_state():
     assert AuthzChange.objects.get(resource_id=reservation.pk).state["attributes"]["gpus"] == 2
 
 
+@pytest.mark.rule("R5")
+@pytest.mark.parametrize("gpus", [3, 9])
+def test_what_a_create_answers_is_what_a_get_answers(gpus):
+    alice = cast.caller("alice")
+    wanted = make.request(alice, make.pool(gpus=8), gpus=gpus)
+    admitted = admission.admit(alice, wanted, idempotency_key="k")
+    assert admitted.shown == queries.get(alice, admitted.reservation_id)
+
+
 @pytest.mark.rule("R8", "C28")
 def test_the_same_key_and_request_reach_the_same_reservation():
     pool, alice = make.pool(), cast.caller("alice")
