@@ -28,6 +28,7 @@ class Schedule:
     bind_deadline: datetime | None
     confirm_until: datetime | None
     pending_until: datetime | None
+    lost_to_rivals: bool = False
 
 
 def next_look(schedule: Schedule, now: datetime) -> datetime | None:
@@ -47,7 +48,7 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
             yield schedule.confirm_until
         case ReservationState.PENDING:
             yield schedule.pending_until
-            yield now + PENDING_RETRY
+            yield now + (RIVAL_RETRY if schedule.lost_to_rivals else PENDING_RETRY)
         case ReservationState.PLACED:
             yield schedule.starts_at
             yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)

@@ -56,7 +56,7 @@ def _placed(
     reservation: Reservation, outcome: Placed, effects: Effects, values: Mapping[str, Any]
 ) -> None:
     now = reservation.read_at
-    window, charged = outcome.window, reservation.gpu_milli
+    window = outcome.window
     lease = reservation.lease_seconds
     lifecycle.move(
         reservation,
@@ -73,9 +73,7 @@ def _placed(
             ),
         },
     )
-    took_fewer = outcome.gpu_milli < charged
-    at = None if took_fewer else _first_look(window.start, now)
-    effects.wake(lifecycle.KIND, reservation.id, at)
+    effects.wake(lifecycle.KIND, reservation.id, _first_look(window.start, now))
     effects.event(
         reservation,
         "placed",
@@ -115,6 +113,12 @@ def _pending(
         {**values, "conditions": unschedulable, **_requested_window(reservation)},
     )
     effects.event(reservation, "pending", reason="Unschedulable")
+
+
+def lost_to_rivals(reservation: Reservation) -> bool:
+    """Whether its last try lost to rivals only: then it is tried again within a second (C18)."""
+    why = conditions.find(reservation.conditions, ConditionType.UNSCHEDULABLE)
+    return why is not None and why["reason"] == LOST_TO_RIVALS
 
 
 def _requested_window(reservation: Reservation) -> dict[str, datetime]:

@@ -13,7 +13,16 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
 from pools import quota
-from reservations import degradation, ending, lifecycle, moments, pending, queries, settling
+from reservations import (
+    degradation,
+    ending,
+    lifecycle,
+    moments,
+    outcomes,
+    pending,
+    queries,
+    settling,
+)
 from reservations.bindings import hold
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
@@ -67,17 +76,19 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     elif reservation.lease_until is not None and reservation.lease_until <= now:
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
-        _charge_what_it_took(reservation)
         hold.begin(reservation, now, effects)
     if reservation.state == ReservationState.BINDING:
         hold.advance(reservation, now, effects)
     if reservation.state == ReservationState.ACTIVE:
+        _charge_what_it_took(reservation)
         degradation.refresh(reservation, now, effects)
 
 
 def _charge_what_it_took(reservation: Reservation) -> None:
-    """A count range was charged at its most before it was placed; the rest goes back here, since
-    the quota comes before bookings in the lock order (C19)."""
+    """A count range is charged at its most; what it did not take goes back once it is active.
+
+    Not before: until then it may be placed again, and take more.
+    """
     if any(isinstance(line.get("count"), dict) for line in _lines(reservation.request)):
         quota.lower(reservation.id, {quota.GPU_MILLI: reservation.gpu_milli})
 
@@ -113,6 +124,7 @@ def _next(reservation: Reservation) -> Outcome:
         bind_deadline=reservation.bind_deadline,
         confirm_until=reservation.confirm_until,
         pending_until=_pending_until(reservation),
+        lost_to_rivals=outcomes.lost_to_rivals(reservation),
     )
     moment = moments.next_look(schedule, reservation.read_at)
     return Done() if moment is None else At(moment)

@@ -3,7 +3,7 @@ import pytest
 from bettercompute import clock as clock_module
 from bettercompute import errors
 from bettercompute.iam.models import AuthzChange, AuthzResource, Policy
-from nodes.models import Assignment, DeviceBooking
+from nodes.models import Assignment, DeviceBooking, ReportedState
 from outbox.models import Event
 from pools.models import QuotaCharge, QuotaUsage
 from reservations import admission, queries
@@ -153,8 +153,10 @@ def test_what_does_not_fit_waits_pending_and_keeps_its_charge():
 def test_a_range_takes_what_fits_and_is_charged_for_that(clock):
     pool, alice = make.pool(gpus=8), cast.caller("alice")
     make.reservation(alice, pool, gpus=5)
-    ranged = make.reservation(alice, pool, gpus={"min": 1, "max": 8})
+    ranged = make.look(make.reservation(alice, pool, gpus={"min": 1, "max": 8}))
     assert len(ranged.allocations.get().device_ids) == 3
+    assert used() == 13_000, "until it is active it may be placed again, and take more"
+    make.report(ranged, ReportedState.BOUND)
     make.look(ranged)
     assert used() == 8_000
     make.look(ranged)

@@ -9,7 +9,7 @@ from nodes import assignments, desired, eligibility
 from nodes.models import Assignment, DeviceBooking, ReportedState
 from outbox.models import Event
 from pools.models import QuotaUsage
-from reservations import ending, reconciler
+from reservations import ending, placement, reconciler
 from reservations.models import Allocation, Reservation
 from tests.support import cast, make
 
@@ -316,3 +316,14 @@ def test_forgotten_assignments_leave_nothing_behind(clock):
     make.look(reservation)
     assert assignments.reports(reservation.pk) == []
     assert Allocation.objects.get().state == AllocationState.RELEASED
+
+
+@pytest.mark.rule("C18")
+def test_who_loses_to_rivals_again_is_tried_again_within_a_second(clock, monkeypatch):
+    pool, alice = make.pool(gpus=8), cast.caller("alice")
+    make.reservation(alice, pool, gpus=8)
+    waiting = make.reservation(alice, pool)
+    lost = placement.Unplaced((), lost_to_rivals=True)
+    monkeypatch.setattr(placement, "place", lambda *_, **__: lost)
+    outcome = reconciler.reconcile(waiting.pk, make.fence)
+    assert outcome.instant == clock.now() + timedelta(seconds=1)

@@ -37,6 +37,7 @@ def test_a_placed_one_is_looked_at_a_quarter_hour_before_its_start_and_at_it():
         ({"state": ReservationState.ACTIVE, "lease_until": NOW + timedelta(minutes=3)}, 3),
         ({"state": ReservationState.ACTIVE, "ends_at": NOW + timedelta(minutes=20)}, 5),
         ({"state": ReservationState.PENDING, "pending_until": NOW + HOUR}, 0.5),
+        ({"state": ReservationState.PENDING, "lost_to_rivals": True}, 1 / 60),
     ],
 )
 def test_the_first_moment_that_matters_is_next(change, expected):
