@@ -48,10 +48,15 @@ class PythonProgram:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Makes the programs of one deployment."""
+    """Makes the programs of one deployment.
+
+    A second control plane on the same services has a suffix, which its logs carry.
+    """
 
     home: Path
     addresses: Addresses
+    suffix: str = ""
+    settings: str = "bettercompute.settings.embedded"
 
     def prepare(self) -> PythonProgram:
         """Migrate, expire the leases of an earlier run, seed; prints what the demo has."""
@@ -70,8 +75,9 @@ class Programs:
     def beat(self) -> PythonProgram:
         return self._program("beat", [*_CELERY, "beat"])
 
-    def simulated_nodes(self, *, count: int, gateway: str) -> PythonProgram:
-        arguments = ["django", "simulate_nodes", f"--count={count}", f"--gateway={gateway}"]
+    def simulated_nodes(self, *, count: int, gateways: Sequence[str]) -> PythonProgram:
+        arguments = ["django", "simulate_nodes", f"--count={count}"]
+        arguments += [f"--gateway={gateway}" for gateway in gateways]
         return self._program("nodes", arguments)
 
     def _server(self, name: str, application: str, workers: int, *, socket: int) -> PythonProgram:
@@ -83,10 +89,11 @@ class Programs:
     def _program(
         self, name: str, arguments: Sequence[str], *, pass_fds: Sequence[int] = ()
     ) -> PythonProgram:
+        name += self.suffix
         log = self.home / "logs" / f"{name}.log"
-        return PythonProgram(name, arguments, log=log, env=self._environment(), pass_fds=pass_fds)
+        return PythonProgram(name, arguments, log=log, env=self.environment(), pass_fds=pass_fds)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The caller's environment, less what would lead the programs elsewhere."""
         kept = dict(os.environ)
         if kept.get("DATABASE_URL") != self.addresses.database_url:
@@ -95,7 +102,7 @@ class Programs:
         local = ",".join(filter(None, [kept.get("NO_PROXY"), "127.0.0.1", "localhost"]))
         return {
             **kept,
-            "DJANGO_SETTINGS_MODULE": "bettercompute.settings.embedded",
+            "DJANGO_SETTINGS_MODULE": self.settings,
             "DATABASE_URL": self.addresses.database_url,
             "REDIS_URL": self.addresses.redis_url,
             "BETTERCOMPUTE_DATA": str(self.home),

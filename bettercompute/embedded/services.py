@@ -96,7 +96,7 @@ def start(
     """Start what is not given from outside, and wait until it answers."""
     if placed is None:
         return instead
-    env = _service_environment(os.environ)
+    env = environment(os.environ)
     postgres = Postgres(placed, parameters=parameters, env=env)
     valkey = Valkey(placed, env=env)
     wanted: list[Postgres | Valkey] = []
@@ -112,6 +112,6 @@ def start(
     return Addresses(instead.database_url or postgres.url, instead.redis_url or valkey.url)
 
 
-def _service_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Nothing of the caller's but the path: PGDATA or LC_ALL would change what is started."""
     return {"PATH": environ.get("PATH", os.defpath), "LC_ALL": "C"}

@@ -117,7 +117,7 @@ def _start_programs(
         programs.beat(),
     ]
     if wished.nodes:
-        wanted.append(programs.simulated_nodes(count=wished.nodes, gateway=taken.gateway_url))
+        wanted.append(programs.simulated_nodes(count=wished.nodes, gateways=[taken.gateway_url]))
     supervisor.start(wanted)
     supervisor.wait_until(
         readiness.reached, what="Better Compute", seconds=READY_SECONDS, every=0.2
