@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV ?= .venv
 UV ?=
 ARGS ?=
+# Processes that run the tests, each on services of its own.
+WORKERS ?= 2
 
 PY := $(VENV)/bin/python
 MANAGE := $(PY) manage.py
@@ -21,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast torture lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast torture guards lint format types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -33,8 +35,9 @@ setup: $(INSTALLED) ## Make the environment from the lock file
 up: setup ## Run everything here: PORT, GATEWAY_PORT, BETTERCOMPUTE_DATA, SIM configure it
 	@exec $(PY) -m bettercompute.embedded.up
 
-test: setup ## The whole test suite on services of its own; ARGS="-k lease" picks
-	@exec $(PYTEST) $(ARGS)
+test: setup ## The test suite on services of its own; ARGS="-k lease" picks, WORKERS=1 in one process
+	@exec $(PY) -m bettercompute.embedded.run_with --copies $(WORKERS) -- \
+		$(PY) -m pytest -n auto $(ARGS)
 
 test-fast: setup ## Tests that need no database
 	@exec $(PY) -m pytest tests/unit $(ARGS)
@@ -62,6 +65,9 @@ sql-now: setup ## No SQL reads the database's own clock (C6)
 
 rules: setup ## Each rule with the tests that prove it
 	$(PY) scripts/rules.py
+
+guards: setup ## Break each consistency guard in a copy and see its tests fail; ARGS="C9 C12"
+	@exec $(WITH_SERVICES) $(PY) scripts/break_guards.py $(ARGS)
 
 generate: setup ## Write what is generated: docs/states.md, events.md, schema.sql
 	DJANGO_SETTINGS_MODULE=tests.settings $(WITH_SERVICES) $(MANAGE) generate
