@@ -10,8 +10,18 @@ from pytest_django.plugin import DjangoDbBlocker
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
 from tests.support.lock_order import lock_order_guard
+from tests.support.parallel import (
+    pytest_collection_modifyitems,
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_setupnodes,
+)
 
-__all__ = ["lock_order_guard"]  # C19: every test with a database is watched
+__all__ = [
+    "lock_order_guard",  # C19: every test with a database is watched
+    "pytest_collection_modifyitems",
+    "pytest_xdist_auto_num_workers",
+    "pytest_xdist_setupnodes",
+]
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # a Monday, weeks before any change of clocks
 

@@ -12,7 +12,11 @@ import psutil
 import pytest
 
 RUN_WITH = [sys.executable, "-m", "bettercompute.embedded.run_with"]
-EMBEDDED = {key: os.environ[key] for key in os.environ.keys() - {"DATABASE_URL", "REDIS_URL"}}
+EMBEDDED = {
+    key: value
+    for key, value in os.environ.items()
+    if not key.startswith(("DATABASE_URL", "REDIS_URL"))
+}
 GIVEN = {**EMBEDDED, "DATABASE_URL": "postgresql:///none", "REDIS_URL": "redis://none"}
 
 TELL = """
@@ -26,9 +30,15 @@ print(json.dumps([sockets, fsync, os.getpid()]), flush=True)
 """
 
 
-def run(*command: str, env: dict[str, str] = EMBEDDED) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str, env: dict[str, str] = EMBEDDED, copies: int = 1
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*RUN_WITH, "--", *command], env=env, capture_output=True, text=True, check=False
+        [*RUN_WITH, f"--copies={copies}", "--", *command],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -51,6 +61,27 @@ def test_given_addresses_replace_the_services() -> None:
     done = run("sh", "-c", 'echo "$DATABASE_URL $REDIS_URL"', env=GIVEN)
 
     assert done.stdout == "postgresql:///none redis://none\n"
+
+
+def test_each_copy_of_the_services_is_apart_from_the_others() -> None:
+    addresses = 'echo "$DATABASE_URL $REDIS_URL $DATABASE_URL_2 $REDIS_URL_2 $DATABASE_URL_3"'
+    program = TELL.replace('_URL"]', '_URL_2"]')
+
+    done = run("sh", "-c", f'{addresses}; exec "$0" -c "$1"', sys.executable, program, copies=2)
+
+    assert done.returncode == 0, done.stderr
+    named, told = done.stdout.splitlines()
+    assert len(set(named.split())) == len(named.split()) == 4
+    sockets, _, _ = json.loads(told)
+    assert f"host={sockets}" in named.split()[2]
+    assert not Path(sockets).parents[1].exists()
+
+
+def test_given_addresses_are_one_copy_and_this_is_said() -> None:
+    done = run("sh", "-c", 'echo "$DATABASE_URL ${DATABASE_URL_2-none}"', env=GIVEN, copies=2)
+
+    assert done.stdout == "postgresql:///none none\n"
+    assert done.stderr == ("DATABASE_URL or REDIS_URL is given: one copy of the services, not 2.\n")
 
 
 def test_a_command_that_is_not_there_is_one_line() -> None:

@@ -1,0 +1,73 @@
+"""The suite on several processes: each has services of its own, and slow files come first."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support import parallel
+
+
+@pytest.fixture
+def _two_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("DATABASE_URL", "REDIS_URL"):
+        for suffix in ("", "_2"):
+            monkeypatch.setenv(f"{variable}{suffix}", f"{variable.lower()}{suffix}")
+    monkeypatch.delenv("DATABASE_URL_3", raising=False)
+    monkeypatch.delenv("UPDATE_QUERY_COUNTS", raising=False)
+
+
+def workers(**options: object) -> int:
+    option = SimpleNamespace(**{"capture": "fd", "collectonly": False, **options})
+    return parallel.pytest_xdist_auto_num_workers(SimpleNamespace(option=option))
+
+
+@pytest.mark.usefixtures("_two_copies")
+def test_there_are_as_many_workers_as_copies_of_the_services() -> None:
+    assert workers() == 2
+
+
+@pytest.mark.usefixtures("_two_copies")
+def test_what_a_person_watches_runs_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workers(capture="no") == 0
+    assert workers(collectonly=True) == 0
+    monkeypatch.setenv("UPDATE_QUERY_COUNTS", "1")
+    assert workers() == 0
+
+
+@pytest.mark.usefixtures("_two_copies")
+def test_somebody_elses_server_serves_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL_2")
+
+    assert workers() == 0
+
+
+@pytest.mark.usefixtures("_two_copies")
+def test_each_worker_is_told_its_own_services() -> None:
+    specs = [SimpleNamespace(env={}), SimpleNamespace(env={})]
+
+    parallel.pytest_xdist_setupnodes(specs)
+
+    assert [spec.env for spec in specs] == [
+        {"DATABASE_URL": "database_url", "REDIS_URL": "redis_url"},
+        {"DATABASE_URL": "database_url_2", "REDIS_URL": "redis_url_2"},
+    ]
+
+
+@pytest.mark.usefixtures("_two_copies")
+def test_a_worker_without_services_is_refused() -> None:
+    specs = [SimpleNamespace(env={}) for _ in range(3)]
+
+    with pytest.raises(pytest.UsageError, match="WORKERS=3"):
+        parallel.pytest_xdist_setupnodes(specs)
+
+
+def test_files_that_wait_for_processes_come_first_and_stay_together() -> None:
+    wanted = ["tests/faults/embedded/test_a.py::b", "tests/faults/embedded/test_a.py::a"]
+    wanted += ["tests/faults/nodes/test_b.py::a", "tests/browser/test_c.py::a"]
+    wanted += ["tests/unit/test_d.py::a", "tests/integration/test_e.py::a"]
+    shuffled = [wanted[number] for number in (4, 3, 0, 5, 2, 1)]
+    items = [SimpleNamespace(nodeid=nodeid) for nodeid in shuffled]
+
+    parallel.pytest_collection_modifyitems(items)
+
+    assert [item.nodeid for item in items] == wanted
