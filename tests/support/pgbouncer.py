@@ -140,6 +140,7 @@ class Pooler:
             "admin_users": parts["user"],
             "max_client_conn": 500,
             "default_pool_size": self.servers_max,
+            "server_round_robin": 1,  # never the same session twice, where there are several
             "query_wait_timeout": WAIT_SECONDS_MAX,
             "server_login_retry": 1,
         }

@@ -14,6 +14,7 @@ Tests that use it need ``@pytest.mark.django_db(transaction=True)``: what one se
 others must see.
 """
 
+import itertools
 import queue
 import threading
 import time
@@ -26,6 +27,8 @@ from django.db import connection, connections, transaction
 
 WAIT_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.005
+
+_numbers = itertools.count(1)
 
 
 class Rollback(Exception):
@@ -54,7 +57,7 @@ class Step:
             if self._future.done():
                 outcome = self._future.exception() or self._future.result()
                 raise AssertionError(f"{self._session.name} did not block: {outcome!r}")
-            if _waits_for_a_lock(self._session.backend):
+            if _waits_for_a_lock(self._session.application):
                 return
             threading.Event().wait(POLL_SECONDS)
         raise AssertionError(f"{self._session.name} neither blocked nor ended")
@@ -65,7 +68,8 @@ class Session:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.backend = 0
+        self.backend = 0  # of its connection; behind a pooler, a number of the pooler's
+        self.application = f"{name[:40]} {next(_numbers)}"
         self._steps: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = (
             queue.SimpleQueue()
         )
@@ -118,6 +122,9 @@ class Session:
         self._thread.join(timeout=WAIT_SECONDS_MAX)
 
     def _connect(self) -> None:
+        # A name of its own, by which the server and a pooler know whose statement it is.
+        options = {**connection.settings_dict["OPTIONS"], "application_name": self.application}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
         connection.ensure_connection()
         self.backend = connection.connection.info.backend_pid
 
@@ -166,8 +173,12 @@ def race(*contenders: Callable[[], Any]) -> list[Any]:
         return [step.result() for step in steps]
 
 
-def _waits_for_a_lock(backend: int) -> bool:
+def _waits_for_a_lock(application: str) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [backend])
+        cursor.execute(
+            "SELECT EXISTS (SELECT 1 FROM pg_stat_activity"
+            " WHERE application_name = %s AND cardinality(pg_blocking_pids(pid)) > 0)",
+            [application],
+        )
         (waits,) = cursor.fetchone()
         return bool(waits)

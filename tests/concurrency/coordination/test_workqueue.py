@@ -1,4 +1,4 @@
-"""The work queue between several connections (C25, C26)."""
+"""The work queue between several connections, by each way to PostgreSQL (C25, C26)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bettercompute.coordination import workqueue
 from bettercompute.coordination.models import WorkItem
 from tests.support import sessions
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("way")]
 
 ALL = range(workqueue.SHARDS)
 
