@@ -9,6 +9,7 @@ import base64
 import hashlib
 import secrets
 import time
+from collections.abc import Callable
 from typing import NewType
 
 TenantId = NewType("TenantId", str)
@@ -43,11 +44,25 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 def new(prefix: str) -> str:
     """A fresh id such as ``pool_01k9…``, sorting by the moment it was made."""
     assert prefix in PREFIXES, prefix
-    # Only the id's sort key: no decision ever reads this time.  check-sql-now: allow
-    milliseconds = time.time_ns() // 1_000_000
-    number = (milliseconds << 80) | secrets.randbits(80)
+    number = _draw()
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"
+
+
+def _from_the_system() -> int:
+    """128 bits that nobody else draws: the moment, then chance."""
+    # Only the id's sort key: no decision ever reads this time.  check-sql-now: allow
+    milliseconds = time.time_ns() // 1_000_000
+    return (milliseconds << 80) | secrets.randbits(80)
+
+
+_draw: Callable[[], int] = _from_the_system
+
+
+def draw_from(source: Callable[[], int] | None) -> None:
+    """Only for the simulation, where the seed decides ids, too; None draws from the system again."""
+    global _draw  # noqa: PLW0603  # one source a process
+    _draw = source or _from_the_system
 
 
 def reservation(tenant: str, identity: str, idempotency_key: str) -> ReservationId:
