@@ -60,7 +60,7 @@ _draw: Callable[[], int] = _from_the_system
 
 
 def draw_from(source: Callable[[], int] | None) -> None:
-    """Only for the simulation, where the seed decides ids, too; None draws from the system again."""
+    """Only for the simulation, whose seed decides ids, too; None draws from the system again."""
     global _draw  # noqa: PLW0603  # one source a process
     _draw = source or _from_the_system
 
