@@ -6,7 +6,6 @@ outage no node is judged before that (C38).
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
 from bettercompute import errors
@@ -45,12 +44,12 @@ class Flush:
         """Flush ages; renew lease and heartbeat when it is time."""
         await self.flush()
         self._live.forget_silent()
-        if time.monotonic() - self._beaten_at >= RENEW_SECONDS - FLUSH_SECONDS / 2:
+        if self._live.monotonic() - self._beaten_at >= RENEW_SECONDS - FLUSH_SECONDS / 2:
             self._lease = await self._database.run(
                 leases.take, self.lease_name, ttl_seconds=LEASE_SECONDS
             )
             await self._database.run(heartbeats.beat, ROLE)
-            self._beaten_at = time.monotonic()
+            self._beaten_at = self._live.monotonic()
 
     async def flush(self) -> None:
         """Write, in one statement, when each session was last heard of."""
