@@ -29,6 +29,7 @@ class Tick:
     name: str
     every_seconds: float
     function: str
+    fenced: bool = False  # it writes under its lease, and is given the fence
 
 
 # What looks at a key of the work queue, by its kind.
@@ -51,6 +52,7 @@ TICKS: tuple[Tick, ...] = (
     Tick("liveness", 5, "nodes.liveness:judge"),
     Tick("resync", 180, "bettercompute.wiring:resync"),
     Tick("sweep", 600, "bettercompute.coordination.heartbeats:forget"),
+    Tick("retention", 600, "outbox.retention:sweep", fenced=True),
 )
 
 # Who is told of events, by the sink's id: objects with ``deliver(events)``.
@@ -79,7 +81,7 @@ def reconcilers() -> dict[str, Reconcile]:
 
 def ticks() -> dict[str, Job]:
     """The periodic jobs, loaded; one for each sink of events among them."""
-    jobs = {tick.name: Job(tick.every_seconds, _unfenced(tick.function)) for tick in TICKS}
+    jobs = {tick.name: Job(tick.every_seconds, _function(tick)) for tick in TICKS}
     for sink_id, path in SINKS.items():
         deliver = partial(_deliver, sink_id, resolve(path))
         jobs[dispatch.lease_name(sink_id)] = Job(DISPATCH_SECONDS, deliver)
@@ -96,9 +98,9 @@ def checks() -> list[Callable[[], Iterable[Finding]]]:
     return [check for path in CHECKS for check in resolve(path)]
 
 
-def _unfenced(path: str) -> Callable[[Fence], object]:
-    function = resolve(path)
-    return lambda fence: function()
+def _function(tick: Tick) -> Callable[[Fence], object]:
+    function: Callable[..., object] = resolve(tick.function)
+    return function if tick.fenced else lambda fence: function()
 
 
 def _deliver(sink_id: str, sink: Sink, fence: Fence) -> int:

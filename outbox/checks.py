@@ -7,19 +7,23 @@ from outbox import cluster, dispatch
 
 HORIZON_MAX = timedelta(seconds=30)
 LAG_MAX = timedelta(minutes=1)
+STATEMENT_SHOWN = 120
 
 
 def horizon() -> list[Finding]:
     """A transaction left open stalls every reader of events."""
-    holder = dispatch.horizon()
-    if holder is None or holder[1] < HORIZON_MAX:
+    stall = dispatch.stall()
+    if stall is None or stall.age < HORIZON_MAX:
         return []
-    who, age = holder
+    runs = " ".join(stall.statement.split())[:STATEMENT_SHOWN]
+    what = f"{stall.state or 'in a state we may not see'}, last statement: {runs or 'unknown'}"
     return [
         Finding(
             "outbox.horizon",
-            f"{who} has had a transaction open for {age}; no event behind it can be read.",
-            "End that transaction: SELECT pg_terminate_backend(pid), or ROLLBACK PREPARED.",
+            f"{stall.who} (user {stall.user}, application {stall.application or 'unnamed'},"
+            f" database {stall.database}; {what}) has had a transaction open for {stall.age};"
+            " no event written since can be read.",
+            "End that transaction: SELECT pg_terminate_backend(<pid>), or ROLLBACK PREPARED.",
         )
     ]
 
@@ -30,7 +34,8 @@ def lag() -> list[Finding]:
         Finding(
             "outbox.lag",
             f"{sink} has {count} events before it, the oldest {age} old.",
-            "See that a worker runs, and what its log says about this sink.",
+            "See that a worker runs, and what its log says about this sink; if the sink is no more,"
+            " forget its cursor in the admin.",
         )
         for sink, count, age in dispatch.lag()
         if age > LAG_MAX
@@ -45,7 +50,7 @@ def same_cluster() -> list[Finding]:
         Finding(
             "outbox.cluster",
             "The outbox was restored from another database cluster; events are not delivered.",
-            "Stop the control plane, run manage.py outbox_rebase, start it again.",
+            "Run manage.py outbox_rebase; it may be done while the control plane runs.",
         )
     ]
 

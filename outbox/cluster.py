@@ -41,20 +41,14 @@ def verify() -> None:
 def rebase() -> bool:
     """Make every old event sort before every new one and move the cursors along; False if ours.
 
-    Everything already written gets transaction id 0 and is numbered in the order it had. Only with
-    the control plane stopped: positions that clients of the event stream hold are void afterwards.
+    What the old cluster wrote gets transaction 0 and new numbers in the order it had, and so do the
+    entries of the authorization feed. What this cluster has written meanwhile stays as it is, and
+    is delivered after all that. Positions that readers outside hold name rows that are no longer
+    there, which is how they are recognised.
     """
     if is_ours():
         return False
     with transaction.atomic(durable=True):
-        for statement in (
-            "lock",
-            "place_cursors",
-            "number_events",
-            "turn_events",
-            "number_changes",
-            "turn_changes",
-            "adopt",
-        ):
+        for statement in ("unbound", "lock", "rebase_events", "rebase_changes", "adopt"):
             CLUSTER.run(statement)
     return True

@@ -4,26 +4,51 @@ At least once: the cursor is saved after each batch, so what a dispatcher delive
 died is delivered again by the next. Consumers deduplicate by the event's id.
 """
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from django.db import transaction
+
 from bettercompute import sql
+from bettercompute.coordination import leases
 from bettercompute.coordination.fencing import Fence
+from bettercompute.errors import InvalidState
 from outbox import cluster, reader
-from outbox.reader import EventRow, Position
+from outbox.positions import Position
+from outbox.reader import EventRow
 
 DISPATCH = sql.load(__package__, "dispatch")
 
 BATCH_MAX = 100
-BATCHES_MAX = 50  # per turn, so that the lease is renewed between turns
+BATCHES_MAX = 50
+TURN_SECONDS_MAX = 10.0  # of one call: other jobs of this worker get their turn
 
 
 class Sink(Protocol):
     """Somebody who is told of events."""
 
     def deliver(self, events: Sequence[EventRow]) -> None:
-        """Take a batch; raising leaves the cursor where it was, and the batch comes again."""
+        """Take a batch; raising leaves the cursor where it was, and the batch comes again.
+
+        It has to end well within a lease's time to live: whoever tells others over a network keeps
+        a queue of its own and fills that.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A transaction that no reader gets past (C24)."""
+
+    who: str  # pid 4711, or prepared transaction 'gid'
+    database: str
+    user: str
+    application: str
+    state: str
+    statement: str  # the one it runs, or ran last; empty where we may not see it
+    age: timedelta
 
 
 def lease_name(sink_id: str) -> str:
@@ -34,10 +59,11 @@ def lease_name(sink_id: str) -> str:
 def drain(sink_id: str, sink: Sink, *, fence: Fence) -> int:
     """Deliver what there is, a bounded number of batches; answers how many events."""
     total = 0
+    until = time.monotonic() + TURN_SECONDS_MAX
     for _ in range(BATCHES_MAX):
         delivered = run_once(sink_id, sink, fence=fence)
         total += delivered
-        if delivered < BATCH_MAX:
+        if delivered < BATCH_MAX or time.monotonic() >= until:
             break
     return total
 
@@ -66,10 +92,22 @@ def lag() -> list[tuple[str, int, timedelta]]:
     return [(sink, count, age) for sink, count, age in DISPATCH.all("lag")]
 
 
-def horizon() -> tuple[str, timedelta] | None:
-    """Who holds every reader back the longest, and for how long already."""
-    row = DISPATCH.one("horizon")
-    return None if row is None else (row[0], row[1])
+def stall() -> Stall | None:
+    """Who holds every reader back now, if anybody; transactions of a moment are normal."""
+    row = DISPATCH.one("stall")
+    return None if row is None else Stall(*row)
+
+
+def forget(sink_id: str) -> bool:
+    """Drop the cursor of a sink that is no more, so that its events need not be kept.
+
+    Raises:
+        InvalidState: somebody delivers to it now.
+    """
+    with transaction.atomic():
+        if leases.current(f"singleton:{lease_name(sink_id)}") is not None:
+            raise InvalidState(f"A worker delivers to {sink_id}: it is still in use.")
+        return DISPATCH.run("forget", sink=sink_id) == 1
 
 
 def _cursor(sink_id: str) -> Position:

@@ -1,29 +1,21 @@
-"""Events behind the snapshot horizon, after a position (C21).
+"""Events behind the snapshot horizon, after a position (C21); ``outbox.feeds`` has the rules.
 
-A position is ``(txid, seq)``, the same for sinks, for SSE's ``Last-Event-ID`` and for the
-authorization feed (C23). Nothing ever appears behind one. The price: a transaction left open
-anywhere in the cluster that has written stalls every reader (C24); the self-check names it.
+A stream of events to a client is: ``resume(last_event_id)`` once, then ``follow`` from the position
+of the page before, each event with ``str(event.position)`` as its id.
 """
 
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from bettercompute import sql
+from outbox import feeds, positions
+from outbox.feeds import Feed, Page, Resumed
+from outbox.positions import Position
 
-READER = sql.load(__package__, "reader")
-
-
-class Position(NamedTuple):
-    """How far a reader has come."""
-
-    txid: int
-    seq: int
-
-
-START = Position(0, 0)
+START = positions.START
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +31,18 @@ class EventRow:
     time: datetime
 
 
+def event(row: sql.Row) -> EventRow:
+    """An event from the columns that every statement here selects."""
+    txid, seq, event_id, type_, tenant_id, subject, data, time = row
+    # Django switches psycopg's JSON loading off: the column comes as text.
+    return EventRow(
+        Position(txid, seq), event_id, type_, tenant_id, subject, json.loads(data), time
+    )
+
+
+EVENTS: Feed[EventRow] = feeds.Feed(sql.load(__package__, "reader"), event)
+
+
 def read(
     after: Position,
     *,
@@ -47,28 +51,25 @@ def read(
     tenant_id: str | None = None,
 ) -> list[EventRow]:
     """The next events after a position, in order; of some types or one tenant where asked."""
-    rows = READER.all(
-        "read",
-        txid=str(after.txid),
-        seq=after.seq,
-        limit=limit,
-        types=None if types is None else sorted(types),
-        tenant_id=tenant_id,
-    )
-    return [event(row) for row in rows]
+    return EVENTS.read(after, limit=limit, types=types, tenant_id=tenant_id)
 
 
 def end() -> Position:
     """The position behind everything readable now: where a new subscriber starts."""
-    row = READER.one("end")
-    assert row is not None
-    return Position(*row)
+    return EVENTS.end()
 
 
-def event(row: sql.Row) -> EventRow:
-    """An event from the columns that every statement here selects."""
-    txid, seq, event_id, type_, tenant_id, subject, data, time = row
-    # Django switches psycopg's JSON loading off: the column comes as text.
-    return EventRow(
-        Position(txid, seq), event_id, type_, tenant_id, subject, json.loads(data), time
-    )
+def resume(last_event_id: str | None) -> Resumed:
+    """Where a stream goes on, by the id of the last event that its client has seen."""
+    return EVENTS.resume(last_event_id)
+
+
+def follow(
+    after: Position,
+    *,
+    limit: int,
+    types: Collection[str] | None = None,
+    tenant_id: str | None = None,
+) -> Page[EventRow]:
+    """The next events of a stream, and where to go on."""
+    return EVENTS.follow(after, limit=limit, types=types, tenant_id=tenant_id)

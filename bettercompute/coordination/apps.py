@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import pre_migrate
 
 
 class CoordinationConfig(AppConfig):
@@ -6,3 +7,9 @@ class CoordinationConfig(AppConfig):
 
     name = "bettercompute.coordination"
     label = "coordination"
+
+    def ready(self) -> None:
+        """Let migrations take their time."""
+        from bettercompute.coordination import timeouts
+
+        pre_migrate.connect(timeouts.lift, sender=self)

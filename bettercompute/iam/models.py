@@ -143,7 +143,11 @@ class AuthzChange(models.Model):
 
     class Meta:
         db_table = "authz_changes"
-        indexes = [models.Index(name="authz_changes_in_order", fields=["txid", "seq"])]
+        indexes = [
+            models.Index(name="authz_changes_in_order", fields=["txid", "seq"]),
+            # Which entries of a resource a later one makes needless; the newest of each.
+            models.Index(name="authz_changes_by_resource", fields=["resource_id", "txid", "seq"]),
+        ]
 
     def __str__(self) -> str:
         return f"{self.seq} {self.resource_id}"

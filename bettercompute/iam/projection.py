@@ -6,11 +6,22 @@ outside engine. Both are written in the transaction that changes the resource.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bettercompute import sql
 
 PROJECTION = sql.load(__package__, "projection")
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The whole state of a resource, as it is."""
+
+    resource_id: str
+    kind: str
+    tenant_id: str
+    state: dict[str, Any]
 
 
 def record(
@@ -33,3 +44,10 @@ def record(
         attributes=json.dumps(attributes),
         pending=None if pending is None else json.dumps(pending),
     )
+
+
+def present(*, after_id: str = "", limit: int = 1_000) -> list[Present]:
+    """Every resource as it is, by id, some at a time: where an engine starts."""
+    rows = PROJECTION.all("present", after_id=after_id, limit=limit)
+    # Django switches psycopg's JSON loading off: the column comes as text.
+    return [Present(key, kind, tenant, json.loads(state)) for key, kind, tenant, state in rows]

@@ -113,6 +113,8 @@ FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHand
 
 WEB_THREADS = ENV.bettercompute_web_threads
 
+EVENT_RETENTION_DAYS = ENV.bettercompute_event_retention_days
+
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["bettercompute.web.authentication.ApiAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["bettercompute.web.authentication.IsCaller"],

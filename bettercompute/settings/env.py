@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -21,6 +21,7 @@ class Environment(BaseSettings):
     bettercompute_trusted_origins: str = ""
     bettercompute_web_threads: int = 8
     bettercompute_log_format: str = "console"
+    bettercompute_event_retention_days: int = Field(default=30, ge=1)
 
 
 def database(url: str) -> dict[str, Any]:

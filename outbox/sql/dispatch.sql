@@ -14,6 +14,9 @@ UPDATE outbox_cursors
  WHERE sink = %(sink)s::text
    AND (txid, seq) = (%(from_txid)s::text::xid8, %(from_seq)s::bigint);
 
+-- name: forget
+DELETE FROM outbox_cursors WHERE sink = %(sink)s::text;
+
 -- name: lag
 -- How much each sink has before it, and since when.
 SELECT c.sink, count(o.seq), coalesce(max(compute_now() - o.time), interval '0')
@@ -22,16 +25,24 @@ SELECT c.sink, count(o.seq), coalesce(max(compute_now() - o.time), interval '0')
  GROUP BY c.sink
  ORDER BY c.sink;
 
--- name: horizon
--- What holds every reader back: the oldest transaction that has written, in any database of the
--- cluster. Its age is the server's own matter, so it is measured by the server's own clock.
-SELECT who, clock_timestamp() - since  -- check-sql-now: allow
-  FROM (SELECT format('pid %%s (%%s, %%s, %%s)', pid, datname, usename, state) AS who,
-               xact_start AS since, backend_xid AS xid
-          FROM pg_stat_activity
-         WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
-         UNION ALL
-        SELECT format('prepared transaction %%s (%%s)', gid, database), prepared, transaction
-          FROM pg_prepared_xacts) AS writers
- ORDER BY age(xid) DESC, who
- LIMIT 1;
+-- name: stall
+-- Who holds every reader back: the session or prepared transaction whose id is the snapshot's xmin,
+-- the oldest that has written, in any database of the cluster. A snapshot that only reads, however
+-- old, a replication slot and a standby's feedback hold back VACUUM, not this. Transactions are aged
+-- by the server's own clock; one that we may not look into is as old as what it holds back.
+WITH held AS (
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::xid AS xid,
+           (SELECT compute_now() - min(time)
+              FROM outbox
+             WHERE txid >= pg_snapshot_xmin(pg_current_snapshot())) AS waiting
+)
+SELECT format('pid %%s', pid), coalesce(datname, ''), coalesce(usename, ''), application_name,
+       coalesce(state, ''), coalesce(query, ''),
+       coalesce(clock_timestamp() - xact_start, held.waiting, interval '0')  -- check-sql-now: allow
+  FROM pg_stat_activity, held
+ WHERE backend_xid = held.xid AND pid <> pg_backend_pid()
+ UNION ALL
+SELECT format('prepared transaction %%L', gid), database, owner, '', 'prepared', '',
+       clock_timestamp() - prepared  -- check-sql-now: allow
+  FROM pg_prepared_xacts, held
+ WHERE transaction = held.xid;

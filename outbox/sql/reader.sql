@@ -8,16 +8,24 @@ SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data
   FROM outbox AS o
  WHERE o.txid < pg_snapshot_xmin(pg_current_snapshot())
    AND (o.txid, o.seq) > (%(txid)s::text::xid8, %(seq)s::bigint)
+   AND (%(until_txid)s::text IS NULL
+        OR (o.txid, o.seq) <= (%(until_txid)s::text::xid8, %(until_seq)s::bigint))
    AND (%(types)s::text[] IS NULL OR o.type = ANY (%(types)s::text[]))
    AND (%(tenant_id)s::text IS NULL OR o.tenant_id = %(tenant_id)s::text)
  ORDER BY o.txid, o.seq
  LIMIT %(limit)s::int;
 
 -- name: end
--- The last position that a reader may have reached now.
-SELECT coalesce(max(o.txid), '0'::xid8)::text::bigint, coalesce(max(o.seq), 0)
-  FROM (SELECT txid, seq
-          FROM outbox
-         WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
-         ORDER BY txid DESC, seq DESC
-         LIMIT 1) AS o;
+-- The last position that a reader may have reached now; no row where there is nothing to read.
+SELECT txid::text::bigint, seq
+  FROM outbox
+ WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+ ORDER BY txid DESC, seq DESC
+ LIMIT 1;
+
+-- name: knows
+-- Whether a reader can have come from here: the row it read last is still there.
+SELECT 1
+  FROM outbox
+ WHERE txid = %(txid)s::text::xid8 AND seq = %(seq)s::bigint
+   AND txid < pg_snapshot_xmin(pg_current_snapshot());

@@ -14,3 +14,11 @@ SELECT
   id, kind, tenant_id,
   jsonb_build_object('attributes', attributes, 'pending', pending)
 FROM present;
+
+-- name: present
+-- Whole states in the shape of the feed's entries.
+SELECT id, kind, tenant_id, jsonb_build_object('attributes', attributes, 'pending', pending)
+FROM authz_resources
+WHERE id > %(after_id)s::text
+ORDER BY id
+LIMIT %(limit)s::int;

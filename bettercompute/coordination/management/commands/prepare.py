@@ -6,11 +6,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from bettercompute.coordination import leases
+from bettercompute.coordination import leases, timeouts
 
 
 class Command(BaseCommand):
-    """Migrates, collects static files, expires all leases; with --demo, seeds."""
+    """Migrates, bounds what our role may hold, collects static files, expires all leases; seeds."""
 
     help = __doc__
 
@@ -20,6 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         # Standard output is the seed's: one line of JSON.
         call_command("migrate", interactive=False, verbosity=1, stdout=self.stderr)
+        timeouts.apply()
         if settings.STATIC_ROOT is not None:  # one machine serves them from the packages
             call_command("collectstatic", interactive=False, verbosity=0, stdout=self.stderr)
         # C34: the caller holds the data directory's lock and has stopped what an earlier run left.
