@@ -13,6 +13,8 @@ from django.db import transaction
 
 log = logging.getLogger(__name__)
 
+# By name: whoever enqueues needs not know what a worker does with it.
+LOOK = "bettercompute.coordination.tasks.look"
 PAUSE_SECONDS = 0.02  # at most 50 hints a second and process
 RETRY_SECONDS = 1.0  # after a failure; workers look every second anyway
 
@@ -45,10 +47,11 @@ class Sender:
             threading.Event().wait(RETRY_SECONDS if self._failed else PAUSE_SECONDS)
 
     def _publish(self) -> None:
-        from bettercompute.coordination import tasks
+        # At first use, since most processes never send one, and Celery takes long to load.
+        from bettercompute.celery import app
 
         try:
-            tasks.look.apply_async(retry=False)
+            app.send_task(LOOK, retry=False)
         except Exception as error:  # noqa: BLE001  # whatever the broker's client raises
             if not self._failed:
                 log.warning("The broker is unreachable (%s); work goes on every second.", error)

@@ -6,6 +6,7 @@ import time
 import pytest
 from kombu.exceptions import OperationalError
 
+from bettercompute import celery
 from bettercompute.coordination import hints, tasks
 
 DEAD = "redis://127.0.0.1:1/0"
@@ -20,8 +21,12 @@ def sender():
 def published(monkeypatch):
     """Counts messages, and says when one was sent."""
     sent = threading.Semaphore(0)
-    monkeypatch.setattr(tasks.look, "apply_async", lambda **_: sent.release())
+    monkeypatch.setattr(celery.app, "send_task", lambda name, **_: sent.release())
     return sent
+
+
+def test_a_hint_names_the_task_that_looks():
+    assert celery.app.tasks[hints.LOOK] is tasks.look
 
 
 @pytest.mark.rule("C28")
@@ -43,7 +48,7 @@ def test_many_commits_in_a_moment_share_a_hint(sender, published):
 @pytest.mark.rule("C1")
 def test_a_broker_that_hangs_does_not_slow_the_sender_of_hints(monkeypatch):
     hanging = threading.Event()
-    monkeypatch.setattr(tasks.look, "apply_async", lambda **_: hanging.wait(10))
+    monkeypatch.setattr(celery.app, "send_task", lambda name, **_: hanging.wait(10))
     monkeypatch.setattr(hints, "_senders", {})
     started = time.monotonic()
     for _ in range(1_000):
@@ -57,11 +62,11 @@ def test_a_dead_broker_is_said_once_and_tried_again(sender, monkeypatch, caplog)
     monkeypatch.setattr(hints, "RETRY_SECONDS", 0.01)
     tried = threading.Semaphore(0)
 
-    def refuse(**_):
+    def refuse(name, **_):
         tried.release()
         raise OperationalError("Connection refused")
 
-    monkeypatch.setattr(tasks.look, "apply_async", refuse)
+    monkeypatch.setattr(celery.app, "send_task", refuse)
     for _ in range(3):
         sender.wanted.set()
         assert tried.acquire(timeout=1)
@@ -70,13 +75,13 @@ def test_a_dead_broker_is_said_once_and_tried_again(sender, monkeypatch, caplog)
 
 @pytest.mark.rule("C1")
 def test_publishing_to_a_really_dead_broker_fails_quickly_and_quietly(sender, monkeypatch, caplog):
-    monkeypatch.setattr(tasks.app.conf, "broker_url", DEAD)
-    monkeypatch.setattr(tasks.app.conf, "broker_write_url", DEAD)
+    monkeypatch.setattr(celery.app.conf, "broker_url", DEAD)
+    monkeypatch.setattr(celery.app.conf, "broker_write_url", DEAD)
     failed = threading.Event()
     monkeypatch.setattr(hints.log, "warning", lambda *_: failed.set())
-    tasks.app.pool.force_close_all()
+    celery.app.pool.force_close_all()
     try:
         sender.wanted.set()
         assert failed.wait(timeout=5)
     finally:
-        tasks.app.pool.force_close_all()
+        celery.app.pool.force_close_all()
