@@ -7,29 +7,15 @@ from which the bad ones are made.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.http import HttpResponse
 
-from tests.support import cast, routes, supply
-from tests.support.cast import Api
+from tests.support import cast, routes, supply, valid_requests
+from tests.support.valid_requests import READS, TENANT_OPTIONAL, WRITES, World, name
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("A3", "A5", "A11", "R2")]
-
-POLICY_TEXT = "forbid(principal, action, resource) when { context.gpus > 8 };"
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """A caller, and ids that exist."""
-
-    api: Api
-    tenant: str
-    pool: str
-    node: str
 
 
 @pytest.fixture
@@ -40,63 +26,6 @@ def world() -> World:
     made = World(cast.api("alice"), cast.tenant("acme").pk, pool.pk, node.pk)
     made.api.get("/whoami")  # writes last_used_at, once
     return made
-
-
-def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
-    """A valid body of each route that takes one."""
-    tenant = {"tenantId": world.tenant}
-    preview = {
-        **tenant,
-        "poolId": world.pool,
-        "devices": [{"class": "gpu", "count": 1}],
-        "duration": "1h",
-    }
-    reservation = {**preview, "idempotencyKey": "hostile"}
-    policy = {**tenant, "name": "limits", "text": POLICY_TEXT}
-    return {
-        ("POST", "/tokens"): {**tenant, "name": "ci"},
-        ("POST", "/tokens/<str:token_id>/revoke"): tenant,
-        ("POST", "/policies"): policy,
-        ("PUT", "/policies/<str:policy_id>"): policy,
-        ("POST", "/policies/dry-run"): {**tenant, "action": "compute:reservations:create"},
-        ("POST", "/reservations"): reservation,
-        ("POST", "/reservations/<str:reservation_id>/release"): tenant,
-        ("POST", "/reservations/<str:reservation_id>/cancel"): tenant,
-        ("POST", "/capacity/preview"): preview,
-        ("POST", "/nodes/<str:node_id>/cordon"): tenant,
-        ("POST", "/nodes/<str:node_id>/uncordon"): tenant,
-    }
-
-
-#: Operators name no tenant: these take null and nothing for one.
-TENANT_OPTIONAL = ("/api/v1/nodes/",)
-PUBLIC = {"/api/v1/openapi.json", "/api/v1/docs"}
-ROUTES = [route for route in routes.under("/api/v1/") if route.template not in PUBLIC]
-WRITES = [
-    (method, route) for route in ROUTES for method in route.methods if method in {"POST", "PUT"}
-]
-READS = [
-    (method, route) for route in ROUTES for method in route.methods if method in {"GET", "DELETE"}
-]
-
-
-def name(case: object) -> str:
-    return f"{case[0]} {case[1]}" if isinstance(case, tuple) else str(case)
-
-
-_DIGEST = """SELECT md5(coalesce(string_agg(t::text, chr(10) ORDER BY t::text), '')) FROM "{}" t"""
-
-
-def snapshot() -> dict[str, str]:
-    """What every table holds."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-        tables = [table for (table,) in cursor.fetchall()]
-        held = {}
-        for table in tables:
-            cursor.execute(_DIGEST.format(table))
-            (held[table],) = cursor.fetchone()
-    return held
 
 
 def refused(
@@ -114,12 +43,12 @@ def unchanged() -> Iterator[list[bool]]:
     before: list[Any] = []
     yield before
     assert before, "arm it"
-    assert snapshot() == before[0]
+    assert valid_requests.snapshot() == before[0]
 
 
 def valid(world: World, case: tuple[str, routes.Route]) -> dict[str, Any]:
     method, route = case
-    return bodies(world)[method, route.template.removeprefix("/api/v1")]
+    return valid_requests.bodies(world)[method, route.template.removeprefix("/api/v1")]
 
 
 def send(
@@ -153,7 +82,7 @@ def send(
 def test_a_broken_body_changes_nothing(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route], raw: bytes, field: str
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     refused(send(world, case, raw), field=field)
 
 
@@ -161,7 +90,7 @@ def test_a_broken_body_changes_nothing(
 def test_every_field_refuses_every_wrong_type_by_name(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     body = valid(world, case)
     for field in body:
         may_be_null = field == "tenantId" and case[1].template.startswith(TENANT_OPTIONAL)
@@ -176,7 +105,7 @@ def test_every_field_refuses_every_wrong_type_by_name(
 def test_unknown_missing_and_misspelt_fields_are_named(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     body = valid(world, case)
     refused(send(world, case, json.dumps(body | {"colour": 1})), field="colour")
     refused(send(world, case, json.dumps(body | {"tenant_id": "x"})), field="tenant_id")
@@ -191,7 +120,7 @@ def test_unknown_missing_and_misspelt_fields_are_named(
 def test_sizes_types_and_encodings_of_bodies(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     body = json.dumps(valid(world, case))
     huge = json.dumps({"x": "y" * 300_000})
     refused(send(world, case, huge), status=413, code="PAYLOAD_TOO_LARGE")
@@ -219,7 +148,7 @@ def test_a_foreign_tenant_in_the_body_is_not_found(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
     foreign = cast.tenant("globex").pk
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     for tenant_id in (foreign, "ten_none", "'; DROP TABLE tenants; --", "ü" * 255):
         body = json.dumps(valid(world, case) | {"tenantId": tenant_id})
         refused(send(world, case, body), status=404, code="NOT_FOUND")
@@ -231,14 +160,14 @@ def test_a_foreign_tenant_in_the_query_is_not_found(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
     foreign = cast.tenant("globex").pk
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     method, route = case
     if route.template == "/api/v1/whoami":
         answer = world.api.raw(method, f"/whoami?tenantId={foreign}", "")
         refused(answer, field="tenantId")
         return
     path = route.path("x").removeprefix("/api/v1")
-    answer = world.api.raw(method, f"{path}?tenantId={foreign}{_required(route)}", "")
+    answer = world.api.raw(method, f"{path}?tenantId={foreign}{valid_requests.required(route)}", "")
     refused(answer, status=404, code="NOT_FOUND")
 
 
@@ -246,7 +175,7 @@ def test_a_foreign_tenant_in_the_query_is_not_found(
 def test_unknown_repeated_and_broken_parameters_are_named(
     world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     method, route = case
     path = route.path("x").removeprefix("/api/v1")
     body = "{}" if case in WRITES else ""
@@ -276,11 +205,11 @@ def test_a_hostile_id_in_the_path(
     world: World, unchanged: list[Any], method: str, route: routes.Route
 ) -> None:
     """Whatever the id, it is not found; what can be no id is refused."""
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     body = json.dumps(valid(world, (method, route))) if method in {"POST", "PUT"} else ""
     for hostile in ("x", "rsv_none", "%27%3B--", "%F0%9F%98%80", "%FF%FE", "..%5C..", "x" * 255):
         path = route.path(hostile).removeprefix("/api/v1") + (
-            "" if body else f"?tenantId={world.tenant}{_required(route)}"
+            "" if body else f"?tenantId={world.tenant}{valid_requests.required(route)}"
         )
         refused(world.api.raw(method, path, body), status=404, code="NOT_FOUND")
     for hostile in ("a%00b", "x" * 256):
@@ -321,8 +250,8 @@ def test_a_hostile_id_in_the_path(
 def test_ranges_and_times_of_a_reservation(
     world: World, unchanged: list[Any], path: str, field: str, value: object
 ) -> None:
-    unchanged.append(snapshot())
-    body = bodies(world)["POST", path] | {field: value}
+    unchanged.append(valid_requests.snapshot())
+    body = valid_requests.bodies(world)["POST", path] | {field: value}
     document = cast.problem(world.api.post(path, body), 400, "INVALID_INPUT")
     named = [error["path"] for error in document["details"]["errors"]]
     assert any(found.startswith(field) for found in named), named
@@ -338,11 +267,6 @@ def test_ranges_and_times_of_a_reservation(
 def test_a_broken_precondition_changes_nothing(
     world: World, unchanged: list[Any], headers: dict[str, str], code: str, status: int
 ) -> None:
-    unchanged.append(snapshot())
+    unchanged.append(valid_requests.snapshot())
     answer = world.api.post(f"/nodes/{world.node}/cordon", {"tenantId": world.tenant}, **headers)
     refused(answer, status=status, code=code)
-
-
-def _required(route: routes.Route) -> str:
-    """The parameters a route cannot do without."""
-    return "&from=1772442000000&to=1772445600000" if route.template.endswith("/timeline") else ""
