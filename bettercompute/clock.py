@@ -21,6 +21,10 @@ DRIFT_MAX = timedelta(seconds=1)
 
 _REAL_BODY = "SELECT now()"  # check-sql-now: allow
 _SIMULATED_BODY = "SELECT ts FROM public.compute_sim_clock WHERE id = 1"
+# compute_now() stands still during a transaction, and a process may first ask in an old one.
+_THIS_INSTANT = (
+    "SELECT compute_now() + (clock_timestamp() - transaction_timestamp())"  # check-sql-now: allow
+)
 # pg_temp last and nothing else: a temporary table of the caller must never be the clock.
 _DEFINE = (
     "CREATE OR REPLACE FUNCTION compute_now() RETURNS timestamptz LANGUAGE sql STABLE AS $$ {} $$"
@@ -81,16 +85,42 @@ def from_ms(milliseconds: int) -> datetime:
 
 def synchronise() -> timedelta:
     """Anchor to the database's clock again; answers how far this process had drifted (C7)."""
-    before = time.monotonic()
-    instant = _ask_database()
-    middle = (before + time.monotonic()) / 2
-    fresh = _Anchor(instant, middle)
+    fresh = _sample()
     known = _process.anchor
     drift = timedelta(0) if known is None else fresh.read() - known.read()
     if abs(drift) > DRIFT_MAX:
         log.warning("ClockSkew: this process drifted %.3f s", drift.total_seconds())
+    if known is None and abs(skew := _wall_skew(fresh)) > DRIFT_MAX:
+        log.warning("ClockSkew: this host's clock is %.3f s off", skew.total_seconds())
     _process.anchor = fresh
     return drift
+
+
+def drift() -> timedelta:
+    """How far this process is ahead of the database's clock now, without anchoring again."""
+    if _process.simulated or _process.anchor is None:
+        return timedelta(0)
+    return _process.anchor.read() - _sample().read()
+
+
+def expected_body() -> str:
+    """What ``compute_now()`` must be made of; simulated only for whoever follows such a clock."""
+    return _SIMULATED_BODY if _process.simulated else _REAL_BODY
+
+
+def _sample() -> _Anchor:
+    """Ask the database; its answer is of the middle of the round trip."""
+    before = time.monotonic()
+    with connection.cursor() as cursor:
+        cursor.execute(_THIS_INSTANT)
+        (instant,) = cursor.fetchone()
+    return _Anchor(instant.astimezone(UTC), (before + time.monotonic()) / 2)
+
+
+def _wall_skew(anchor: _Anchor) -> timedelta:
+    """How far the host's own clock is ahead; nothing decides by it, logs are read by it."""
+    wall = datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251  # check-sql-now: allow
+    return wall - anchor.read()
 
 
 def _ask_database() -> datetime:

@@ -60,4 +60,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/states.md": states_page,
     "docs/events.md": events_page,
 }
-DATABASE_PAGES: Mapping[str, Callable[[], str]] = {"docs/schema.sql": schema.dump}
+DATABASE_PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/schema.sql": schema.dump,
+    f"bettercompute/coordination/{schema.GUARDS_FILE}": schema.guards_document,
+}

@@ -6,7 +6,7 @@ module through ``settings.WIRING``.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from bettercompute.coordination import resync as resyncs
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Reconcile
 from bettercompute.coordination.worker import Job
-from bettercompute.findings import Finding
+from bettercompute.findings import Check
 from outbox import dispatch
 from outbox.dispatch import Sink
 
@@ -93,7 +93,7 @@ def resync() -> int:
     return resyncs.run({kind: resolve(path) for kind, path in RESYNCS.items()})
 
 
-def checks() -> list[Callable[[], Iterable[Finding]]]:
+def checks() -> list[Check]:
     """The self-checks, loaded."""
     return [check for path in CHECKS for check in resolve(path)]
 

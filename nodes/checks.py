@@ -3,33 +3,24 @@
 The self-check, the torture test and the simulation run the same list.
 """
 
-from collections.abc import Callable
-
-from bettercompute import sql
-from bettercompute.findings import Finding
+from bettercompute import findings, sql
+from bettercompute.coordination import heartbeats
+from bettercompute.findings import Check, Finding
+from bettercompute.states import NodeState
 from nodes import resources
 from nodes.conditions import Condition
-from nodes.models import NodeCondition
+from nodes.models import Node, NodeCondition
 
 CHECKS_SQL = sql.load(__package__, "checks")
 
-GUARDS = (
-    "booking_no_overlap",
-    "booking_not_empty",
-    "booking_half_open",
-    "device_bookable_in_gpus_mode",
-    "device_bookable_as_its_kind",
-    "device_gpu_is_itself",
-    "device_mode_of_gpus_only",
-    "node_resource_within_ceiling",
-    "resource_booking_not_empty",
-    "resource_booking_half_open",
-    "nodes_state_guard",
+_OURS = "This is a defect of ours: keep the rows and report it; no new placement makes it worse."
+_MODE = (
+    "Find out what changed the GPU's mode on its host, and change it back; if nothing did, it is a"
+    " defect of ours: report it."
 )
 
-_OURS = "This is a defect of ours: keep the rows and report it; no new placement makes it worse."
 
-
+@findings.check("bookings.overlap", invariant=True)
 def overlapping_bookings() -> list[Finding]:
     """No device is booked twice for one instant (C9)."""
     return [
@@ -38,6 +29,7 @@ def overlapping_bookings() -> list[Finding]:
     ]
 
 
+@findings.check("devices.atom-rule", invariant=True)
 def atom_rule() -> list[Finding]:
     """A GPU and its parts are never bookable, nor booked, at the same time (C10)."""
     bookable = [
@@ -57,6 +49,16 @@ def atom_rule() -> list[Finding]:
     return bookable + booked
 
 
+@findings.check("bookings.mode", invariant=True)
+def booked_in_mode() -> list[Finding]:
+    """What is booked of a GPU is bookable in its present mode (C11)."""
+    return [
+        Finding("bookings.mode", f"{device} is booked by {holder} but not bookable.", _MODE)
+        for device, holder in CHECKS_SQL.all("booked_though_not_bookable")
+    ]
+
+
+@findings.check("resources.allocated", invariant=True)
 def miscounted_resources() -> list[Finding]:
     """What is allocated of a host equals the peak of its bookings (C12)."""
     return [
@@ -69,8 +71,9 @@ def miscounted_resources() -> list[Finding]:
     ]
 
 
+@findings.check("resources.overcommitted")
 def overcommitted_resources() -> list[Finding]:
-    """Hosts that shrank under what is booked (C12)."""
+    """No host has shrunk under what is booked (C12)."""
     return [
         Finding(
             "resources.overcommitted",
@@ -83,6 +86,7 @@ def overcommitted_resources() -> list[Finding]:
     ]
 
 
+@findings.check("bookings.of-nobody", invariant=True)
 def bookings_of_nobody() -> list[Finding]:
     """Every booking that is not over belongs to an allocation that lives."""
     return [
@@ -91,6 +95,7 @@ def bookings_of_nobody() -> list[Finding]:
     ]
 
 
+@findings.check("assignments.twice", invariant=True)
 def devices_wanted_twice() -> list[Finding]:
     """No node is told to hold a device for two allocations (R35)."""
     return [
@@ -99,8 +104,25 @@ def devices_wanted_twice() -> list[Finding]:
     ]
 
 
+@findings.check("gateways.alive")
+def gateways_alive() -> list[Finding]:
+    """Where there are nodes, a gateway lives and can write (C38)."""
+    alive = heartbeats.alive("gateway")
+    if alive or not Node.objects.exclude(state=NodeState.RETIRED).exists():
+        return []
+    return [
+        Finding(
+            "gateways.alive",
+            "No gateway has written its heartbeat for 15 s; nothing new reaches any node.",
+            "Start one: gunicorn -c python:bettercompute.gunicorn_conf --workers 1"
+            " nodes.gateway.app:application. What runs on the nodes goes on meanwhile.",
+        )
+    ]
+
+
+@findings.check("inventory.refused")
 def refused_inventories() -> list[Finding]:
-    """Nodes whose inventory could not be applied, such as a card that two machines report (N9)."""
+    """Every inventory could be applied; no card is reported by two machines (N9)."""
     return [
         Finding(
             "inventory.refused",
@@ -113,27 +135,14 @@ def refused_inventories() -> list[Finding]:
     ]
 
 
-def missing_guards() -> list[Finding]:
-    """The constraints and triggers are there and enforced."""
-    present = {name for (name,) in CHECKS_SQL.all("guards")}
-    return [
-        Finding(
-            "schema.guard",
-            f"{name} is missing or not enforced.",
-            "Stop placing, restore it from nodes/migrations/sql, then run the self-check again.",
-        )
-        for name in GUARDS
-        if name not in present
-    ]
-
-
-ALL: tuple[Callable[[], list[Finding]], ...] = (
-    missing_guards,
+ALL: tuple[Check, ...] = (
     overlapping_bookings,
     atom_rule,
+    booked_in_mode,
     miscounted_resources,
     overcommitted_resources,
     bookings_of_nobody,
     devices_wanted_twice,
+    gateways_alive,
     refused_inventories,
 )

@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from bettercompute.findings import Finding
+from bettercompute import findings
+from bettercompute.findings import Check, Finding
 from outbox import cluster, dispatch
 
 HORIZON_MAX = timedelta(seconds=30)
@@ -10,8 +11,9 @@ LAG_MAX = timedelta(minutes=1)
 STATEMENT_SHOWN = 120
 
 
+@findings.check("outbox.horizon")
 def horizon() -> list[Finding]:
-    """A transaction left open stalls every reader of events."""
+    """No transaction left open stalls the readers of events (C24)."""
     stall = dispatch.stall()
     if stall is None or stall.age < HORIZON_MAX:
         return []
@@ -28,8 +30,9 @@ def horizon() -> list[Finding]:
     ]
 
 
+@findings.check("outbox.lag")
 def lag() -> list[Finding]:
-    """A sink that falls behind."""
+    """No sink of events falls behind by more than a minute (C22)."""
     return [
         Finding(
             "outbox.lag",
@@ -42,8 +45,9 @@ def lag() -> list[Finding]:
     ]
 
 
+@findings.check("outbox.cluster")
 def same_cluster() -> list[Finding]:
-    """Transaction ids of another cluster after a restore."""
+    """The transaction ids of events are this database cluster's (C21)."""
     if cluster.is_ours():
         return []
     return [
@@ -55,4 +59,4 @@ def same_cluster() -> list[Finding]:
     ]
 
 
-ALL = (horizon, lag, same_cluster)
+ALL: tuple[Check, ...] = (horizon, lag, same_cluster)

@@ -1,11 +1,13 @@
 """Self-checks of pools (C39): the books of quotas balance."""
 
-from bettercompute.findings import Finding
+from bettercompute import findings
+from bettercompute.findings import Check, Finding
 from pools import quota
 
 
+@findings.check("quota.charges", invariant=True)
 def quota_equals_charges() -> list[Finding]:
-    """What each quota says is used, against the sum of what reservations were charged (C14)."""
+    """What each quota says is used is the sum of what reservations are charged (C14)."""
     return [
         Finding(
             "quota.charges",
@@ -18,4 +20,4 @@ def quota_equals_charges() -> list[Finding]:
     ]
 
 
-ALL = (quota_equals_charges,)
+ALL: tuple[Check, ...] = (quota_equals_charges,)

@@ -1,15 +1,16 @@
 """Invariants of reservations, as queries that answer the offenders (C39)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from bettercompute import sql
-from bettercompute.findings import Finding
+from bettercompute import findings, sql
+from bettercompute.findings import Check, Finding
 
 CHECKS = sql.load(__package__, "checks")
 
 OFFENDERS_SHOWN_MAX = 5
 
 
+@findings.check("reservations.bookings", invariant=True)
 def bookings_of_live_allocations() -> Iterable[Finding]:
     """Every booking that reaches into the future belongs to an allocation that holds it."""
     yield from _offenders(
@@ -20,8 +21,20 @@ def bookings_of_live_allocations() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.held", invariant=True)
+def nothing_held_after_the_end() -> Iterable[Finding]:
+    """A reservation that has ended holds nothing but what a node has yet to let go (R35)."""
+    yield from _offenders(
+        "ended_and_booked",
+        check="reservations.held",
+        says="allocations of ended reservations are still booked",
+        do="Report it: this must not happen.",
+    )
+
+
+@findings.check("reservations.charges", invariant=True)
 def charges_of_live_reservations() -> Iterable[Finding]:
-    """A reservation is charged exactly while it is not terminal (C14)."""
+    """No reservation that has ended is still charged to a quota (C14)."""
     yield from _offenders(
         "charges_of_ended_reservations",
         check="reservations.charges",
@@ -30,8 +43,9 @@ def charges_of_live_reservations() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.uncharged", invariant=True)
 def uncharged_reservations() -> Iterable[Finding]:
-    """The other way round: whatever is not terminal is charged (C14)."""
+    """Every reservation that has not ended is charged to its quota (C14)."""
     yield from _offenders(
         "uncharged",
         check="reservations.uncharged",
@@ -40,6 +54,7 @@ def uncharged_reservations() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.misbooked", invariant=True)
 def bookings_as_allocated() -> Iterable[Finding]:
     """A live allocation has exactly the bookings that it says, for exactly its window."""
     yield from _offenders(
@@ -50,6 +65,7 @@ def bookings_as_allocated() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.partial", invariant=True)
 def whole_or_nothing() -> Iterable[Finding]:
     """No reservation holds a part of what it asked for (R16)."""
     yield from _offenders(
@@ -60,6 +76,7 @@ def whole_or_nothing() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.forgotten", invariant=True)
 def forgotten_reservations() -> Iterable[Finding]:
     """Every reservation that has somewhere to go is in the work queue (C25)."""
     yield from _offenders(
@@ -70,6 +87,7 @@ def forgotten_reservations() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.overdue")
 def overdue_ends() -> Iterable[Finding]:
     """Nothing is still running a minute behind its end: late at worst, never stuck (C27)."""
     yield from _offenders(
@@ -80,8 +98,9 @@ def overdue_ends() -> Iterable[Finding]:
     )
 
 
-ALL: tuple[Callable[[], Iterable[Finding]], ...] = (
+ALL: tuple[Check, ...] = (
     bookings_of_live_allocations,
+    nothing_held_after_the_end,
     charges_of_live_reservations,
     uncharged_reservations,
     bookings_as_allocated,

@@ -1,18 +1,19 @@
 """What must hold of iam on a live database (C39)."""
 
-from collections.abc import Callable
-
-from bettercompute import sql
-from bettercompute.findings import Finding
+from bettercompute import findings, sql
+from bettercompute.findings import Check, Finding
 from bettercompute.iam import cedar
 from bettercompute.iam.models import Policy
 
 CHECKS = sql.load(__package__, "checks")
 
 
+@findings.check("iam.policies")
 def policies_compile() -> list[Finding]:
-    """Every enabled policy still fits the schema of this release; one that does not denies nothing
-    and permits nothing, or fails every decision of its tenant."""
+    """Every enabled policy fits the schema of this release (R38).
+
+    One that does not denies nothing and permits nothing, or fails every decision of its tenant.
+    """
     found = []
     for policy in Policy.objects.filter(enabled=True).order_by("id").iterator():
         try:
@@ -28,6 +29,7 @@ def policies_compile() -> list[Finding]:
     return found
 
 
+@findings.check("iam.projection", invariant=True)
 def projection_follows_feed() -> list[Finding]:
     """The projection of each resource is the last entry of the feed about it (R10, C23)."""
     return [
@@ -40,4 +42,4 @@ def projection_follows_feed() -> list[Finding]:
     ]
 
 
-ALL: tuple[Callable[[], list[Finding]], ...] = (policies_compile, projection_follows_feed)
+ALL: tuple[Check, ...] = (policies_compile, projection_follows_feed)

@@ -84,14 +84,14 @@ WHERE earlier.wanted AND earlier.entered_at IS NOT NULL
 ORDER BY earlier.allocation_id, later.allocation_id
 LIMIT 100;
 
--- name: guards
--- The constraints and the trigger that everything rests on, where they are present and enforced.
-SELECT conname::text
-FROM pg_constraint
-WHERE conrelid = ANY(ARRAY['device_bookings', 'devices', 'node_resources', 'resource_bookings']
-        ::regclass[])
-    AND convalidated
-UNION ALL
-SELECT tgname::text
-FROM pg_trigger
-WHERE tgrelid = 'nodes'::regclass AND NOT tgisinternal AND tgenabled = 'O';
+-- name: booked_though_not_bookable
+-- C10, C11: what is booked is an atom of its GPU's present mode. A command books all of a GPU.
+SELECT device_bookings.device_id, min(device_bookings.allocation_id)
+FROM device_bookings
+JOIN devices ON devices.id = device_bookings.device_id
+WHERE upper(device_bookings.during) > compute_now()
+    AND devices.bookable_mode IS NULL
+    AND NOT starts_with(device_bookings.allocation_id, 'cmd_')
+GROUP BY device_bookings.device_id
+ORDER BY device_bookings.device_id
+LIMIT 100;

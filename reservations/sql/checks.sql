@@ -94,3 +94,14 @@ WHERE reservations.state IN ('pending', 'placed', 'binding', 'active')
         WHERE work_queue.kind = 'reservation' AND work_queue.key = reservations.id
     )
 ORDER BY reservations.id;
+
+-- name: ended_and_booked
+-- R35: what has ended holds nothing, but what a node has yet to let go of.
+SELECT DISTINCT allocations.id
+FROM allocations
+JOIN reservations ON reservations.id = allocations.reservation_id
+JOIN device_bookings ON device_bookings.allocation_id = allocations.id
+WHERE reservations.state IN ('released', 'failed', 'cancelled', 'expired', 'denied')
+    AND upper(device_bookings.during) > compute_now()
+    AND allocations.state <> 'releasing'
+ORDER BY allocations.id;

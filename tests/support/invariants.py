@@ -1,31 +1,17 @@
-"""What must hold whatever happened: the product's own self-checks, and what only a test can know.
+"""What must hold whatever happened: the invariants of the product's own self-check, and what only a
+test can know.
 
 Each check answers the offenders, so an empty list is the proof.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from django.db import connection
 
-from bettercompute.findings import Finding
-from nodes import checks as nodes
-from pools import checks as pools
-from reservations import checks as reservations
+from bettercompute import wiring
+from bettercompute.findings import Check
 
-Check = Callable[[], Iterable[Finding]]
-
-# These say that something is late or short, which a test may well have caused itself.
-_NO_INVARIANTS = {
-    "overdue_ends",
-    "overcommitted_resources",
-    "refused_inventories",
-}
-
-CHECKS: tuple[Check, ...] = tuple(
-    check
-    for check in (*nodes.ALL, *pools.ALL, *reservations.ALL)
-    if check.__name__ not in _NO_INVARIANTS
-)
+CHECKS: tuple[Check, ...] = tuple(check for check in wiring.checks() if check.invariant)
 
 # Where history is kept for ever, as in a test, every state that a row has been in was told.
 _UNTOLD = {
@@ -36,31 +22,10 @@ _UNTOLD = {
     "failed": "state = 'failed'",
 }
 
-_BOOKED_BESIDE_ITS_MODE = """
-SELECT device_bookings.device_id
-FROM device_bookings
-JOIN devices ON devices.id = device_bookings.device_id
-WHERE upper(device_bookings.during) > compute_now()
-    AND devices.bookable_mode IS NULL
-    AND NOT starts_with(device_bookings.allocation_id, 'cmd_')
-"""
-
-_ENDED_WITHOUT_LETTING_GO = """
-SELECT allocations.id
-FROM allocations
-JOIN reservations ON reservations.id = allocations.reservation_id
-JOIN device_bookings ON device_bookings.allocation_id = allocations.id
-WHERE reservations.state IN ('released', 'failed', 'cancelled', 'expired', 'denied')
-    AND upper(device_bookings.during) > compute_now()
-    AND allocations.state <> 'releasing'
-"""
-
 
 def violations() -> list[str]:
     """Every invariant that does not hold, with its offenders."""
     found = [f"{f.check}: {f.message}" for check in CHECKS for f in check()]
-    found += [f"booked beside its mode: {key}" for key in _keys(_BOOKED_BESIDE_ITS_MODE)]
-    found += [f"ended and booked: {key}" for key in _keys(_ENDED_WITHOUT_LETTING_GO)]
     for event, condition in _UNTOLD.items():
         untold = _keys(
             f"SELECT id FROM reservations WHERE {condition} AND NOT EXISTS ("

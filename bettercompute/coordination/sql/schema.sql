@@ -53,3 +53,43 @@ SELECT pg_get_triggerdef(oid)
   FROM pg_trigger
  WHERE tgrelid = %(name)s::text::regclass AND NOT tgisinternal
  ORDER BY tgname;
+
+-- name: guards
+-- What is enforced: an index that is not kept, or a trigger that is off, is as good as none. NOT
+-- NULL counts, since a NULL slips past an exclusion constraint.
+SELECT 'constraint', k.conrelid::regclass::text, k.conname::text, pg_get_constraintdef(k.oid)
+  FROM pg_constraint AS k
+  LEFT JOIN pg_index AS i ON i.indexrelid = k.conindid AND k.contype IN ('p', 'u', 'x')
+ WHERE k.connamespace = 'public'::regnamespace AND k.contype IN ('p', 'u', 'x', 'c', 'f')
+   AND k.convalidated AND coalesce(i.indisvalid AND i.indisready AND i.indislive, true)
+ UNION ALL
+SELECT 'unique index', i.indrelid::regclass::text, c.relname, pg_get_indexdef(i.indexrelid)
+  FROM pg_index AS i
+  JOIN pg_class AS c ON c.oid = i.indexrelid
+  LEFT JOIN pg_constraint AS k ON k.conindid = i.indexrelid AND k.conrelid = i.indrelid
+ WHERE c.relnamespace = 'public'::regnamespace AND i.indisunique AND k.oid IS NULL
+   AND i.indisvalid AND i.indisready AND i.indislive
+ UNION ALL
+SELECT 'column', a.attrelid::regclass::text, a.attname, 'NOT NULL'
+  FROM pg_attribute AS a
+  JOIN pg_class AS c ON c.oid = a.attrelid
+ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+   AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull
+ UNION ALL
+SELECT 'trigger', t.tgrelid::regclass::text, t.tgname, pg_get_triggerdef(t.oid)
+  FROM pg_trigger AS t
+  JOIN pg_class AS c ON c.oid = t.tgrelid
+ WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal
+   AND t.tgenabled IN ('O', 'A')
+ UNION ALL
+SELECT 'function', p.oid::regprocedure::text, p.proname, pg_get_functiondef(p.oid)
+  FROM pg_proc AS p
+  LEFT JOIN pg_depend AS d
+    ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+ WHERE p.pronamespace = 'public'::regnamespace AND d.objid IS NULL;
+
+-- name: replica_role
+-- As sessions begin: as a replica, PostgreSQL fires no trigger, those behind foreign keys included.
+SELECT 1
+  FROM pg_settings
+ WHERE name = 'session_replication_role' AND (reset_val <> 'origin' OR setting <> 'origin');

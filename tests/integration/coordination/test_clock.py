@@ -41,6 +41,7 @@ def test_the_anchored_clock_asks_the_database_once(django_assert_num_queries):
 @pytest.mark.usefixtures("_anchored")
 def test_a_process_that_drifted_says_so_and_follows_the_database(clock, caplog):
     clock_module.synchronise()
+    caplog.clear()  # simulated time is far from this host's
     clock_module.advance_sim_clock(timedelta(milliseconds=800))
     assert clock_module.synchronise() < clock_module.DRIFT_MAX
     assert "ClockSkew" not in caplog.text
@@ -49,6 +50,53 @@ def test_a_process_that_drifted_says_so_and_follows_the_database(clock, caplog):
     assert abs(drift - timedelta(hours=1)) < timedelta(seconds=1)
     assert "ClockSkew" in caplog.text
     assert abs(clock_module.now() - clock_module._ask_database()) < timedelta(seconds=1)
+
+
+@pytest.fixture
+def _real(db, monkeypatch):
+    """A process in production, on the real clock; both are the test's alone."""
+    clock_module.use_real_clock()
+    monkeypatch.setattr(clock_module, "_process", clock_module._Process())
+
+
+@pytest.mark.rule("C7")
+@pytest.mark.usefixtures("_real")
+@pytest.mark.parametrize("seconds", [-7, 7], ids=["the host slept", "its counter ran ahead"])
+def test_a_monotonic_clock_that_jumps_is_drift_until_the_next_renewal(seconds, monkeypatch, caplog):
+    clock_module.synchronise()
+    caplog.clear()
+    real = clock_module.time.monotonic
+    monkeypatch.setattr(clock_module.time, "monotonic", lambda: real() + seconds)
+    off = timedelta(seconds=seconds)
+    assert abs(clock_module.drift() - off) < timedelta(seconds=1)
+    assert caplog.text == ""  # asking how far one is off repairs nothing and logs nothing
+    assert abs(clock_module.synchronise() + off) < timedelta(seconds=1)
+    assert "ClockSkew: this process drifted" in caplog.text
+    assert abs(clock_module.drift()) < timedelta(seconds=1)
+
+
+@pytest.mark.rule("C7")
+@pytest.mark.usefixtures("_real")
+def test_a_host_whose_clock_is_off_says_so_at_its_start_and_decides_right(monkeypatch, caplog):
+    real = clock_module.time.time
+    monkeypatch.setattr(clock_module.time, "time", lambda: real() + 3_600)
+    clock_module.synchronise()
+    assert "ClockSkew: this host's clock is 3600" in caplog.text
+    assert abs(clock_module.drift()) < timedelta(seconds=1)
+    caplog.clear()
+    clock_module.synchronise()
+    assert caplog.text == ""  # once is enough: nothing decides by it
+
+
+@pytest.mark.rule("C7")
+@pytest.mark.usefixtures("_real")
+def test_a_clock_first_read_in_an_old_transaction_is_not_behind():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(1.2)")  # this test is one transaction
+        clock_module.synchronise()
+        cursor.execute("SELECT clock_timestamp()")
+        (instant,) = cursor.fetchone()
+    assert instant - clock_module.now() < timedelta(seconds=1)
 
 
 @pytest.mark.rule("C7")
