@@ -9,6 +9,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
+from tests.support.emptying import quick_emptying
 from tests.support.lock_order import lock_order_guard
 from tests.support.parallel import (
     pytest_collection_modifyitems,
@@ -21,6 +22,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_setupnodes",
+    "quick_emptying",
 ]
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # a Monday, weeks before any change of clocks
