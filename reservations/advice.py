@@ -58,6 +58,12 @@ _BY_REASON: Mapping[str, Advice] = {
         "Save your work: at the end the devices go to whoever comes next.",
         "amber",
     ),
+    "OwnerUnresolved": Advice(
+        "Its owner is gone",
+        "It stays as it is until its end. An admin of the tenant can release it, or have an "
+        "operator add the owner again.",
+        "amber",
+    ),
     "Preempting": Advice("It is being preempted", "Save your work now.", "red"),
 }
 

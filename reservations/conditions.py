@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     ENDING_SOON = "EndingSoon"
     PREEMPTING = "Preempting"
+    OWNER_UNRESOLVED = "OwnerUnresolved"
 
 
 class Reason(StrEnum):
@@ -39,7 +40,7 @@ def put(
     message: str,
     now_ms: int,
 ) -> Conditions:
-    """The list with this condition true."""
+    """The list with this condition true, where it was before: two of them do not change places."""
     known = find(conditions, kind)
     unchanged = known is not None and known["reason"] == reason
     entry = {
@@ -49,7 +50,8 @@ def put(
         "message": message,
         "since": known["since"] if known is not None and unchanged else now_ms,
     }
-    return [*clear(conditions, kind), entry]
+    kept = [entry if each["type"] == kind else dict(each) for each in conditions]
+    return kept if known is not None else [*kept, entry]
 
 
 def clear(conditions: Sequence[dict[str, Any]], *kinds: ConditionType) -> Conditions:

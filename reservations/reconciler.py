@@ -19,6 +19,7 @@ from reservations import (
     lifecycle,
     moments,
     outcomes,
+    ownership,
     pending,
     queries,
     settling,
@@ -27,6 +28,15 @@ from reservations.bindings import hold
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.moments import Schedule
+
+# What somebody still has to answer for.
+_OWNED = {
+    ReservationState.AWAITING_CONFIRMATION,
+    ReservationState.PENDING,
+    ReservationState.PLACED,
+    ReservationState.BINDING,
+    ReservationState.ACTIVE,
+}
 
 
 def reconcile(key: str, fence: Fence) -> Outcome:
@@ -39,6 +49,8 @@ def reconcile(key: str, fence: Fence) -> Outcome:
         before = reservation.state
         effects = Effects(own_key=key)
         _step(reservation, reservation.read_at, effects)
+        if reservation.state in _OWNED:
+            ownership.refresh(reservation, reservation.read_at)
         effects.flush()
         if reservation.state != before:
             return At(reservation.read_at)  # what the new state asks for is due at once
