@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,21 @@ def database(url: str, name: str) -> str:
     return parts._replace(path=f"/{name}").geturl()
 
 
+def as_role(url: str, name: str, password: str) -> str:
+    """The same database, another role."""
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{name}:{password}@{host}").geturl()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what a server does by itself."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, "waited for too long"
+        threading.Event().wait(0.05)
+
+
 def this_one() -> str:
     """The address of the database that the tests use."""
     return database(os.environ["DATABASE_URL"], connections["default"].settings_dict["NAME"])
@@ -89,11 +104,8 @@ def _running(placed: Directories, parameters: dict[str, str]) -> Iterator[Cluste
     service.prepare()
     process = service.launch()
     try:
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not service.is_ready():
-            assert process.poll() is None, "the second cluster ended"
-            assert time.monotonic() < deadline, "the second cluster did not start"
-            threading.Event().wait(0.05)
+        wait_until(lambda: service.is_ready() or process.poll() is not None)
+        assert process.poll() is None, "the second cluster ended"
         yield Cluster(service.url, binaries.postgres(placed))
     finally:
         process.send_signal(service.farewell.signals[-1])

@@ -158,19 +158,6 @@ def _pretend_a_restore():
         cursor.execute("UPDATE outbox_cluster SET system_identifier = '1'")
 
 
-@pytest.mark.rule("C24")
-def test_the_self_check_names_who_holds_every_reader_back(clock, monkeypatch):
-    with sessions.opened("stuck") as (stuck,):
-        stuck.begin()
-        stuck.run(lambda: publish("stuck"))
-        ((txid,),) = stuck.sql("SELECT pg_current_xact_id()::text")
-        horizon.let_writers_elsewhere_end(txid)
-        monkeypatch.setattr(checks, "HORIZON_MAX", checks.HORIZON_MAX * 0)
-        (finding,) = checks.horizon()
-        stuck.rollback()
-        assert f"pid {stuck.backend}" in finding.message
-
-
 def test_the_self_check_tells_of_a_sink_that_falls_behind(clock):
     sink = Collector()
     run_once(sink)

@@ -203,8 +203,7 @@ def test_an_ordinary_role_sees_who_stalls_it_though_not_what_they_run(clock, els
         owner.execute("CREATE ROLE app LOGIN PASSWORD 'app'")
         owner.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO app")
         owner.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO app")
-    own = url.replace("better:", "app:", 1)
-    own = own.replace(own.split(":")[2].split("@")[0], "app", 1)
+    own = clusters.as_role(url, "app", "app")
     with clusters.connected_to(url):
         assert cluster.rebase()
     with psycopg.connect(url) as stuck, clusters.connected_to(own):

@@ -9,12 +9,15 @@ from django.test import Client
 from django.urls import reverse
 
 from bettercompute import errors
+from bettercompute.coordination import leases
 from bettercompute.coordination.models import WorkItem
 from bettercompute.iam import tokens
 from bettercompute.iam.models import Account, ApiToken, Membership
 from nodes import eligibility, enrollment
 from nodes.models import Device, Enrollment, Node
 from nodes.protocol import signing
+from outbox import dispatch
+from outbox.models import Cursor
 from reservations.models import Reservation
 from tests.conftest import SimulatedClock
 from tests.integration.admin.conftest import World
@@ -195,6 +198,21 @@ class TestTheRest:
         after = WorkItem.objects.get(pk=item.pk)
         assert (after.not_before, after.gen) == (clock.now(), item.gen + 1)
         assert_audited(item, "Look now", "due now")
+
+    @pytest.mark.rule("C24")
+    def test_the_cursor_of_a_sink_that_is_no_more_is_forgotten(
+        self, world: World, olga: Client
+    ) -> None:
+        cursor = Cursor.objects.create(sink="removed")
+        assert "need not be kept" in ask(olga, "outbox_cursor", "forget", cursor.pk)
+        lease = leases.take(f"singleton:{dispatch.lease_name('removed')}")
+        assert "still in use" in do(olga, "outbox_cursor", "forget", cursor.pk).content.decode()
+        assert Cursor.objects.filter(pk=cursor.pk).exists()
+        assert lease is not None
+        leases.give_up(lease)
+        do(olga, "outbox_cursor", "forget", cursor.pk)
+        assert not Cursor.objects.filter(pk=cursor.pk).exists()
+        assert_audited(cursor, "Forget", "forgotten")
 
     def test_a_revoked_token_is_refused(self, world: World, olga: Client) -> None:
         assert "from their next request on" in ask(olga, "iam_apitoken", "revoke", world.token.pk)
