@@ -42,7 +42,8 @@ def _lacks(evidence: Evidence, operation: Operation) -> Iterator[Anomaly]:
     asked = operation.call.asked
     bounds = _bounds(evidence, operation)
     owner = evidence.identities.get(operation.call.caller)
-    if bounds is None or FILTERS_UNKNOWN & set(asked) or (asked["scope"] == "mine" and not owner):
+    mine = asked.get("scope", "mine") == "mine"
+    if bounds is None or FILTERS_UNKNOWN & set(asked) or (mine and owner is None):
         return
     oldest, newest = bounds
     shown = {item["id"] for item in operation.document["items"]}
@@ -52,7 +53,7 @@ def _lacks(evidence: Evidence, operation: Operation) -> Iterator[Anomaly]:
             key not in shown
             and one["tenantId"] == operation.call.tenant
             and oldest < one["createdAt"] < newest
-            and (asked["scope"] == "all" or one["ownerIdentityId"] == owner)
+            and (not mine or one["ownerIdentityId"] == owner)
             and _surely_there(operation, seen, states_of(operation))
         ):
             yield _of(operation, Kind.LIST_LACKS, f"lacks {key}, acknowledged before")

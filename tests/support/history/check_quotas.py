@@ -102,7 +102,6 @@ def _leaked(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:
 def _possible(evidence: Evidence, tenant: str) -> list[tuple[_Key, float, float, int]] | None:
     """Key, begin, end and amount of all that may have been charged; None where that is open."""
     spans = []
-    explained: set[str] = set()
     for key, creates in evidence.creates.items():
         tries = [each for each in creates if each.acknowledged or each.unknown]
         if key[0] != tenant or not tries:
@@ -111,17 +110,21 @@ def _possible(evidence: Evidence, tenant: str) -> list[tuple[_Key, float, float,
         if None in amounts:
             return None
         reached = {each.document["id"] for each in tries if each.acknowledged}
-        seen = [each for each in _seen(evidence, reached) if each.state in model.TERMINAL]
-        end = min((each.completed for each in seen), default=NEVER)
+        over = [each for each in _seen(evidence, reached) if each.state in model.TERMINAL]
+        end = min((each.completed for each in over), default=NEVER)
         begin = min(each.invoked for each in tries)
         spans.append((key, begin, end, max(a for a in amounts if a is not None) * 1_000))
-        explained |= reached
-    others = {
-        key
-        for key, seen in evidence.observations.items()
-        if seen[0].shown["tenantId"] == tenant and key not in explained
-    }
-    return None if others else spans
+    return spans if _explained(evidence, tenant) else None
+
+
+def _explained(evidence: Evidence, tenant: str) -> bool:
+    """Whether every reservation of the tenant comes from a create of this history."""
+    keys = {key for of, _, key in evidence.creates if of == tenant}
+    return all(
+        seen[0].shown["idempotencyKey"] in keys
+        for seen in evidence.observations.values()
+        if seen[0].shown["tenantId"] == tenant
+    )
 
 
 def _key(operation: Operation) -> _Key:
