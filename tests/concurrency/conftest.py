@@ -1,4 +1,4 @@
-"""Leases, fences and the queue are tried by both ways to PostgreSQL (C29, C30)."""
+"""Whatever needs several connections may be tried by both ways to PostgreSQL."""
 
 from tests.support.ways import pooler, way
 

@@ -63,9 +63,16 @@ def way(request: pytest.FixtureRequest, transactional_db: None, tmp_path: Path) 
         yield Way(None, tmp_path)
         return
     pooler = request.getfixturevalue("pooler")
+    with by(pooler):
+        yield Way(pooler, tmp_path)
+
+
+@contextmanager
+def by(pooler: Pooler) -> Iterator[None]:
+    """Let every connection from here on go through the pooler, with all its servers open."""
     with _going_by(pooler.directory, pgbouncer.PORT):
         _open_every_server()
-        yield Way(pooler, tmp_path)
+        yield
 
 
 @contextmanager
