@@ -16,7 +16,7 @@ from bettercompute.coordination.worker import Job
 from bettercompute.failpoints import Failpoint
 from bettercompute.wiring import reconcilers
 from outbox import dispatch
-from tests.support.deployment import delivered
+from tests.support.deployment import delivered, terms
 from tests.support.deployment.delivered import FileSink
 
 __all__ = ["reconcilers", "ticks"]
@@ -28,6 +28,7 @@ def ticks() -> dict[str, Job]:
     """The product's periodic jobs, and the delivery to our sink."""
     sink = FileSink(delivered.path(settings.ENV.bettercompute_data))
     job = Job(wiring.DISPATCH_SECONDS, partial(_deliver, sink))
+    terms.record()
     return {**wiring.ticks(), dispatch.lease_name(SINK): job}
 
 
