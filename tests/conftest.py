@@ -16,6 +16,7 @@ from tests.support.parallel import (
     pytest_xdist_auto_num_workers,
     pytest_xdist_setupnodes,
 )
+from tests.support.session_state import session_state_guard
 
 __all__ = [
     "lock_order_guard",  # C19: every test with a database is watched
@@ -23,6 +24,7 @@ __all__ = [
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_setupnodes",
     "quick_emptying",
+    "session_state_guard",  # C24: and leaves nothing on its sessions
 ]
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # a Monday, weeks before any change of clocks
