@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 # Which rule a promise is of is for readers of the code.
 _RULES = re.compile(r" \([A-Z]\d+(, [A-Z]\d+)*\)")
@@ -30,6 +31,8 @@ class Check:
     #: it too, also those that take a guard away to see it broken.
     invariant: bool
     look: Look
+    #: A template that shows a check does not run it.
+    do_not_call_in_templates: ClassVar[bool] = True
 
     def __call__(self) -> list[Finding]:
         """What is wrong; empty is well."""

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from bettercompute import operating
 from bettercompute.iam import api as iam
 from bettercompute.web import health, openapi
 from nodes import api as nodes
@@ -34,6 +35,8 @@ api_v1 = [
     path("nodes/<str:node_id>", nodes.NodeView.as_view()),
     path("nodes/<str:node_id>/cordon", nodes.CordonView.as_view()),
     path("nodes/<str:node_id>/uncordon", nodes.UncordonView.as_view()),
+    path("selfcheck", operating.SelfCheckView.as_view()),
+    path("leases", operating.LeasesView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),
     path("docs", openapi.page, name="api-docs"),
 ]
@@ -43,6 +46,11 @@ urlpatterns = [
     path("docs/errors", openapi.error_page, name="errors"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path(
+        "admin/self-check/",
+        admin.site.admin_view(operating.self_check_page),
+        name="self-check",
+    ),
     path("admin/", admin.site.urls),
     path("", include("bettercompute.console.urls")),
 ]

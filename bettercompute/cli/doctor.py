@@ -1,4 +1,7 @@
-"""`better-compute doctor`: from the settings to the server, what works and what to do if not."""
+"""`better-compute doctor`: from the settings to the server, what works and what to do if not.
+
+For operators of the platform it goes on to what the system itself promises (C39).
+"""
 
 import email.utils
 import os
@@ -177,3 +180,22 @@ def _token(client: "Client") -> Iterator[Check]:
     else:
         seat = next(each for each in who.tenants if each.id == tenant_id)
         yield Check("token.valid", Verdict.OK, f"{who.username}, {seat.role} of {seat.name}")
+        if who.operator:
+            yield from _system(client)
+
+
+def _system(client: "Client") -> Iterator[Check]:
+    """What the server finds wrong with the system, each by its own name."""
+    from bettercompute.client.failures import ClientError
+
+    try:
+        found = client.operating.self_check()
+    except ClientError as error:
+        yield Check("system.checked", Verdict.WARNING, error.detail, "Try again in a moment")
+        return
+    looked = f"{len(found.checks)} checks, {found.age_ms / 1_000:.0f} s ago"
+    kept = sum(each.ok for each in found.checks)
+    yield Check("system.checked", Verdict.OK, f"{looked}: {kept} are well")
+    for result in found.checks:
+        for finding in result.findings:
+            yield Check(result.check, Verdict.FAILED, finding.message, finding.do)

@@ -1,4 +1,4 @@
-"""`better-compute capacity | pools`: what there is, and what would fit."""
+"""`better-compute capacity | pools | leases`: what there is, what would fit, who is in charge."""
 
 from typing import Any
 
@@ -38,6 +38,15 @@ def pools(session: Session) -> None:
     with session.client() as client:
         found, quotas = client.pools.list(), client.quotas()
     session.out.show(views.pools(found, quotas, _reader()))
+
+
+@click.command()
+@sessions.command
+def leases(session: Session) -> None:
+    """Who is in charge of what in the control plane, since when. For operators."""
+    with session.client() as client:
+        found = client.operating.leases()
+    session.out.show(views.leases(found, _reader()))
 
 
 def _reader() -> Reader:

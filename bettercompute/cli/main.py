@@ -41,6 +41,7 @@ for each in (
     reserve.cancel,
     fleet.capacity,
     fleet.pools,
+    fleet.leases,
     doctor.doctor,
     up.up,
 ):

@@ -13,6 +13,7 @@ from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.pages import spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
+from bettercompute.wire.operating import Lease
 from bettercompute.wire.pools import Pool, Quota
 from bettercompute.wire.reservations import NodeBinding, Reservation
 
@@ -204,6 +205,32 @@ def pools(found: Sequence[Pool], quotas: Sequence[Quota], reader: Reader) -> Sho
         ids=[pool.id for pool in found],
         human=human,
     )
+
+
+def leases(found: Sequence[Lease], reader: Reader) -> Shown:
+    """Who is in charge of what, since when, and when it lapses unless renewed."""
+    rows = [
+        (
+            each.role,
+            Cell(each.note or each.owner, "green") if each.held else Cell("nobody", "red"),
+            each.owner if each.held else "",
+            str(each.epoch),
+            _since(each, reader),
+            f"{each.lapses_in_ms / 1_000:.0f} s" if each.held else "",
+        )
+        for each in found
+    ]
+    columns = ("ROLE", "HELD BY", "OWNER", "EPOCH", "SINCE", "LAPSES IN")
+    table = Table(columns, rows, "Nobody has ever been in charge of anything.")
+    return Shown(
+        document={"items": found}, ids=[each.name for each in found if each.held], human=[table]
+    )
+
+
+def _since(lease: Lease, reader: Reader) -> str:
+    if not lease.held or lease.since is None:
+        return ""
+    return times.moment(lease.since, now=reader.now, zone=reader.zone)
 
 
 def _kind(total: int, model: str, profile: str | None) -> str:

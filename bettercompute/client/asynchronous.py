@@ -15,7 +15,15 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
-from bettercompute.client import accounts, capacity, pools, reservations, server, transport
+from bettercompute.client import (
+    accounts,
+    capacity,
+    operating,
+    pools,
+    reservations,
+    server,
+    transport,
+)
 from bettercompute.client.blocking import TIMEOUT_SECONDS
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
@@ -88,6 +96,13 @@ class Pools(Group):
     timeline = _call(pools.timeline)
 
 
+class Operating(Group):
+    """What operators of the platform look at."""
+
+    self_check = _call(operating.self_check)
+    leases = _call(operating.leases)
+
+
 class Account(Group):
     """Who the client is, and what its tenant may use."""
 
@@ -115,6 +130,7 @@ class AsyncClient:
         self.reservations = Reservations(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
+        self.operating = Operating(self)
         account = Account(self)
         self.whoami = account.whoami
         self.tenant_id = account.tenant_id

@@ -1,17 +1,23 @@
 """Self-checks of coordination (C39): clock, queue, leases, processes, broker, schema, server."""
 
-import importlib
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import redis
 from django.conf import settings
 
 from bettercompute import clock, findings, sql
 from bettercompute.celery import app
-from bettercompute.coordination import heartbeats, holdings, leases, pacemaker, schema, workqueue
+from bettercompute.coordination import (
+    heartbeats,
+    holdings,
+    leases,
+    pacemaker,
+    roles,
+    schema,
+    workqueue,
+)
 from bettercompute.findings import Check, Finding
 
 CHECKS = sql.load(__package__, "checks")
@@ -90,10 +96,7 @@ def leases_held() -> Iterable[Finding]:
     """Where workers live, every shard and every periodic job has a holder (C29)."""
     if not heartbeats.alive(holdings.ROLE):
         return  # workers_alive says so
-    wiring: Any = importlib.import_module(settings.WIRING)
-    wanted = [holdings.shard_name(shard) for shard in range(workqueue.SHARDS)]
-    wanted += [f"singleton:{job}" for job in wiring.ticks()]
-    if free := leases.free(wanted):
+    if free := leases.free(roles.wanted()):
         yield Finding(
             "leases.stale",
             f"Nobody holds {', '.join(free)}.",

@@ -47,9 +47,8 @@ def _table(name: str) -> str:
 
 def guards_document() -> str:
     """Everything that the database enforces for us, with the server it was read from."""
-    document = {"server": _server_major(), "guards": sorted(_guards())}
-    lines = json.dumps(document, indent=1, ensure_ascii=False)
-    return f"{lines}\n"
+    rows = ",\n".join(json.dumps(guard, ensure_ascii=False) for guard in sorted(_guards()))
+    return f'{{"server": {_server_major()}, "guards": [\n{rows}\n]}}\n'
 
 
 def unguarded() -> list[str]:

@@ -153,3 +153,78 @@ def test_a_clock_that_is_off_is_measured(
 
 def test_scripts_read_the_names_of_what_is_not_well(run: Run, healthy: WireServer) -> None:
     assert run("doctor", "--output", "id").out == ""
+
+
+def check(name: str, *findings: dict[str, str]) -> dict[str, object]:
+    """How a check of the system came out."""
+    return {
+        "check": name,
+        "promise": "It is well.",
+        "ok": not findings,
+        "findings": list(findings),
+        "durationMs": 1,
+    }
+
+
+@pytest.fixture
+def operator(healthy: WireServer) -> list[dict[str, object]]:
+    """The healthy server as an operator sees it: what its self-check answers can be changed."""
+    results = [check("bookings.overlap"), check("queue.lag")]
+    usual = healthy.answer
+
+    def answered(received: Received) -> Answer:
+        match received.path.removeprefix("/api/v1"):
+            case "/whoami":
+                return answers.answer(answers.whoami() | {"operator": True})
+            case "/selfcheck":
+                ok = all(each["ok"] for each in results)
+                document = {"ok": ok, "takenAt": 1, "ageMs": 2_400, "checks": results}
+                return answers.answer(document)
+        return usual(received)
+
+    healthy.answer = answered
+    return results
+
+
+@pytest.mark.rule("C39")
+def test_an_operator_hears_that_the_system_keeps_its_promises(
+    run: Run, operator: list[dict[str, object]]
+) -> None:
+    result = run("doctor")
+    assert result.code == 0
+    assert "2 checks, 2 s ago: 2 are well" in result.out
+
+
+@pytest.mark.rule("C39")
+def test_an_operator_hears_what_is_wrong_by_name_with_what_to_do(
+    run: Run, operator: list[dict[str, object]]
+) -> None:
+    lag = {"message": "7 rows are due", "do": "Start a worker"}
+    operator[1] = check("queue.lag", lag)
+    result = run("doctor", "--json")
+    assert result.code == Exit.ERROR
+    assert verdicts(result)["system.checked"] == "ok"
+    assert verdicts(result)["queue.lag"] == "failed"
+    assert advice(result, "queue.lag") == "Start a worker"
+    assert "bookings.overlap" not in verdicts(result)
+
+
+def test_a_self_check_under_way_is_no_failure(
+    run: Run, operator: list[dict[str, object]], healthy: WireServer
+) -> None:
+    usual = healthy.answer
+
+    def busy(received: Received) -> Answer:
+        if received.path.endswith("/selfcheck"):
+            return answers.refusal(503, "UNAVAILABLE", "The self-check is running.")
+        return usual(received)
+
+    healthy.answer = busy
+    result = run("doctor", "--json")
+    assert result.code == 0
+    assert verdicts(result)["system.checked"] == "warning"
+
+
+def test_nobody_else_asks_for_it(run: Run, healthy: WireServer) -> None:
+    run("doctor")
+    assert not any("selfcheck" in received.path for received in healthy.received)

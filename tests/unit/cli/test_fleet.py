@@ -95,3 +95,47 @@ def test_a_tenant_without_pools_is_told_so(run: Run, serve: Serve) -> None:
     empty = answers.answer({"items": [], "nextCursor": None})
     serve({POOLS: empty, QUOTAS: empty})
     assert run("pools").out == "No pool is open to this tenant.\n"
+
+
+LEASES = ("GET", "/leases")
+
+
+def lease(name: str, role: str, **changes: object) -> dict[str, object]:
+    """A role that a process has held for an hour."""
+    held = {
+        "name": name,
+        "role": role,
+        "held": True,
+        "owner": "own_1",
+        "note": "cp-1 pid 7",
+        "epoch": 3,
+        "since": answers.NOW_MS - answers.HOUR_MS,
+        "lapsesInMs": 11_400,
+    }
+    return held | changes
+
+
+@pytest.mark.rule("C29")
+def test_leases_say_who_is_in_charge_since_when(run: Run, serve: Serve) -> None:
+    nobody = {"held": False, "owner": "", "note": "", "since": None, "lapsesInMs": 0, "epoch": 0}
+    rows = [
+        lease("shard:0", "shard 0 of the work queue"),
+        lease("singleton:sweep", "periodic job sweep", **nobody),
+    ]
+    serve({LEASES: answers.answer({"items": rows, "nextCursor": None})})
+    lines = run("leases").out.splitlines()
+    assert lines[0].split("  ")[0] == "ROLE"
+    shard = [part.strip() for part in lines[1].split("  ") if part]
+    assert shard == [
+        "shard 0 of the work queue", "cp-1 pid 7", "own_1", "3", "today 09:00", "11 s",
+    ]  # fmt: skip
+    assert lines[2].split() == ["periodic", "job", "sweep", "nobody", "0"]
+    assert run("leases", "--output", "id").out.split() == ["shard:0"]
+    assert json.loads(run("leases", "--json").out)["items"][0]["lapsesInMs"] == 11_400
+
+
+def test_leases_are_the_operators(run: Run, serve: Serve) -> None:
+    serve({LEASES: answers.refusal(403, "ACCESS_DENIED", "Only an operator may do this.")})
+    result = run("leases")
+    assert result.code == Exit.DENIED
+    assert "Only an operator" in result.err

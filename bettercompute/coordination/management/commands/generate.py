@@ -11,7 +11,7 @@ from django.db import connection
 
 
 class Command(BaseCommand):
-    """Write states.md, events.md and, from a database made for it, schema.sql."""
+    """Write states, events and checks; from a database made for it, the schema."""
 
     help = "Writes the generated pages of docs/."
 
