@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from bettercompute import errors
 from bettercompute.web import bridge, health, longpoll, problems, requests
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
+from bettercompute.web.heart import Heart
 
 Found = TypeVar("Found")
 
@@ -35,6 +36,15 @@ _django = bridge.WsgiBridge(
 # Waiting clients and health checks look through threads of their own: a full house does not make
 # the load balancer think that this process is dead.
 _looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
+
+
+def _beat() -> None:
+    from reservations import outages  # its models load only once Django is set up
+
+    outages.beat()
+
+
+_heart = Heart(_beat)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,8 +154,10 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            _heart.start()
             await send({"type": "lifespan.startup.complete"})
         else:
+            await asyncio.to_thread(_heart.stop)
             _looking.shutdown(wait=False, cancel_futures=True)
             await send({"type": "lifespan.shutdown.complete"})
             return

@@ -1,7 +1,8 @@
 """The WSGI application: all of Django, for servers that speak nothing else and for tests.
 
 ``better-compute up`` and the documented deployments run ``bettercompute.asgi``, which wraps this
-stack in threads and adds what must not hold one.
+stack in threads and adds what must not hold one, and the heartbeat: under this application alone
+an outage of the API is not noticed, and leases of reservations run on through it.
 """
 
 import os

@@ -47,7 +47,7 @@ class Unconfirmed:
 
     allocation_id: str
     device_ids: tuple[str, ...]
-    left_at: datetime
+    due_at: datetime
     overdue: bool
     node_is_silent: bool
 

@@ -1,9 +1,8 @@
 """Silence of nodes, judged: Connected, Disconnected, Unreachable (C36, C38).
 
-When an agent stops talking a condition changes, not ownership. A node is judged only while some
-gateway beats, so an outage of the control plane, of the database or of every gateway is never
-taken for a silence of the nodes; after one, silence counts anew. A node that never connected is
-not judged at all.
+When an agent stops talking a condition changes, not ownership. Silence is the time in which we
+listened and did not hear of the node (``node_hearing()``), so an outage of the control plane, of
+the database or of a gateway is never taken for it. A node that never connected is not judged.
 
 ====================  ==============  ==================================================
 silence               condition       effect
@@ -14,80 +13,110 @@ over 5 min            Unreachable     not eligible; its reservations are Degrade
 ====================  ==============  ==================================================
 """
 
-from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 
 from bettercompute import sql
-from nodes import conditions, eligibility, notices
+from nodes import conditions, eligibility, hearing, notices
 from nodes.conditions import Condition, Why
 
 LIVENESS = sql.load(__package__, "liveness")
 
 LIVE_SECONDS = 15
 UNREACHABLE_SECONDS = 300
-GATEWAY_GAP_SECONDS = 15
-# Shorter than LIVE_SECONDS: when the last gateway dies, judging stops before its nodes seem silent.
-GATEWAY_BEATING_SECONDS = 10
-# A node whose gateway went has this long to find another before its silence counts.
-MOVE_SECONDS = 300
 
 _JUDGEMENTS = (Condition.CONNECTED, Condition.DISCONNECTED, Condition.UNREACHABLE)
 
+_EVENTS = {Condition.CONNECTED: "node.connected", Condition.DISCONNECTED: "node.disconnected"}
+
+
+@dataclass(frozen=True, slots=True)
+class Misjudged:
+    """A node whose condition is not what its silence says."""
+
+    node_id: str
+    before: str
+    after: Condition
+
+    @property
+    def changes_eligibility(self) -> bool:
+        """Whether it becomes unreachable, or is so no more."""
+        return Condition.UNREACHABLE in (self.before, self.after)
+
 
 def judge() -> int:
-    """Bring every node's condition in line with its silence; answers how many changed."""
-    watched = LIVENESS.one(
-        "watch_gateways",
-        gap_seconds=GATEWAY_GAP_SECONDS,
-        beating_seconds=GATEWAY_BEATING_SECONDS,
-    )
-    if watched is None or not watched[1]:
-        return 0  # no gateway beats: an outage of ours, so nobody is judged
-    rows = LIVENESS.all(
-        "misjudged",
-        recovered_at=watched[0],
-        live_seconds=LIVE_SECONDS,
-        unreachable_seconds=UNREACHABLE_SECONDS,
-        move_seconds=MOVE_SECONDS,
-    )
-    changed: dict[Condition, list[str]] = defaultdict(list)
-    was_unreachable = {node_id for node_id, before, _ in rows if before == Condition.UNREACHABLE}
-    for node_id, _, after in rows:
-        changed[Condition(after)].append(node_id)
-    _connect(changed[Condition.CONNECTED], was_unreachable)
-    _disconnect(changed[Condition.DISCONNECTED])
-    for node_id in changed[Condition.UNREACHABLE]:
-        _give_up_on(node_id)
+    """Bring every node's condition in line with its silence; answers how many changed.
+
+    Eligibility changes with ``Unreachable``, so such nodes go one by one: a placer waits for one
+    row of ``nodes`` at most.
+    """
+    found = _misjudged(None)
+    together = [row.node_id for row in found if not row.changes_eligibility]
+    changed = _settle(together) if together else 0
+    changed += sum(_settle_alone(row.node_id) for row in found if row.changes_eligibility)
+    hearing.forget()
+    return changed
+
+
+@transaction.atomic
+def _settle(node_ids: Sequence[str]) -> int:
+    """Connected or disconnected, which changes nothing but conditions.
+
+    They are judged again while nobody is heard of: a judge that was stopped between looking and
+    writing would else call a node silent that has spoken since.
+    """
+    _hold(node_ids)
+    rows = [row for row in _misjudged(node_ids) if not row.changes_eligibility]
+    for condition, event in _EVENTS.items():
+        moved = [row.node_id for row in rows if row.after == condition]
+        _become(condition, moved)
+        notices.publish_of_nodes(event, moved)
     return len(rows)
 
 
-def _connect(node_ids: list[str], was_unreachable: set[str]) -> None:
-    quiet = [node_id for node_id in node_ids if node_id not in was_unreachable]
-    with transaction.atomic():
-        _become(Condition.CONNECTED, quiet)
-        notices.publish_of_nodes("node.connected", quiet)
-    for node_id in sorted(was_unreachable.intersection(node_ids)):
-        with transaction.atomic():
-            _become(Condition.CONNECTED, [node_id])
+@transaction.atomic
+def _settle_alone(node_id: str) -> int:
+    """Unreachable, or back from it: the node's own row changes, too."""
+    _hold([node_id])
+    rows = [row for row in _misjudged([node_id]) if row.changes_eligibility]
+    for row in rows:
+        _become(row.after, [node_id])
+        if row.after == Condition.UNREACHABLE:
+            eligibility.mark_unreachable(node_id)
+        else:
             eligibility.mark_ready(node_id)
+    return len(rows)
 
 
-def _disconnect(node_ids: list[str]) -> None:
-    with transaction.atomic():
-        _become(Condition.DISCONNECTED, node_ids, f"not heard of for {LIVE_SECONDS} s")
-        notices.publish_of_nodes("node.disconnected", node_ids)
+def _hold(node_ids: Sequence[str]) -> None:
+    LIVENESS.all("lock_sessions", node_ids=list(node_ids))
 
 
-def _give_up_on(node_id: str) -> None:
-    with transaction.atomic():
-        message = f"not heard of for {UNREACHABLE_SECONDS // 60} minutes"
-        _become(Condition.UNREACHABLE, [node_id], message)
-        eligibility.mark_unreachable(node_id)
+def _misjudged(node_ids: Sequence[str] | None) -> list[Misjudged]:
+    rows = LIVENESS.all(
+        "misjudged",
+        node_ids=None if node_ids is None else list(node_ids),
+        live_seconds=LIVE_SECONDS,
+        unreachable_seconds=UNREACHABLE_SECONDS,
+    )
+    return [Misjudged(node_id, before, Condition(after)) for node_id, before, after in rows]
 
 
-def _become(condition: Condition, node_ids: list[str], message: str = "") -> None:
+def _become(condition: Condition, node_ids: Sequence[str]) -> None:
     """One of the three conditions stands, the other two do not."""
     if node_ids:
         conditions.clear([each for each in _JUDGEMENTS if each != condition], node_ids)
-        conditions.put(condition, {node_id: Why(message=message) for node_id in node_ids})
+        why = Why(message=_message(condition))
+        conditions.put(condition, dict.fromkeys(node_ids, why))
+
+
+def _message(condition: Condition) -> str:
+    match condition:
+        case Condition.UNREACHABLE:
+            return f"not heard of for {UNREACHABLE_SECONDS // 60} minutes"
+        case Condition.DISCONNECTED:
+            return f"not heard of for {LIVE_SECONDS} s"
+        case _:
+            return ""

@@ -218,23 +218,20 @@ class NodeSession(models.Model):
 
 
 class GatewayWatch(models.Model):
-    """What liveness remembers of the gateways as a whole (C38): one row.
+    """How far each gateway can tell of its nodes (C38).
 
-    A gap in their heartbeats is an outage of ours. No node's silence counts from before its end.
+    A gap in its beats is an outage of ours: the silence of its nodes counts from the end of it.
     """
 
-    id = models.IntegerField(primary_key=True, default=1)
-    beat_at = models.DateTimeField(help_text="the last heartbeat of any gateway")
-    recovered_at = models.DateTimeField(help_text="the first heartbeat after the last gap")
+    gateway_id = models.TextField(primary_key=True)
+    beat_at = models.DateTimeField(help_text="the last beat; what it knew then is flushed")
+    up_since = models.DateTimeField(help_text="the first beat after the last gap")
 
     class Meta:
         db_table = "gateway_watch"
-        constraints = [
-            models.CheckConstraint(name="gateway_watch_one_row", condition=models.Q(id=1))
-        ]
 
     def __str__(self) -> str:
-        return f"gateways until {self.beat_at}"
+        return f"{self.gateway_id} until {self.beat_at}"
 
 
 class NodeCondition(models.Model):

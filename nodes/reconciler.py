@@ -2,6 +2,7 @@
 
 A device that a node does not confirm to have let go may still be used by somebody. So it is kept
 from new placements, visibly, until an operator looks. A silent node is not late: it cannot say.
+Nor is one that nobody listened to, in an outage of ours.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from nodes import assignments, eligibility
 
 UNBIND_SECONDS = 300
 SILENT_RETRY_SECONDS = 30
+HELD_OFF_SECONDS = 5
 REASON = "unbind-timeout"
 
 
@@ -28,7 +30,8 @@ def reconcile(key: str, fence: Callable[[], AbstractContextManager[None]]) -> Ou
     if overdue:
         with fence():
             eligibility.quarantine_all(overdue, reason=REASON)
-    deadlines = [
-        each.left_at + timedelta(seconds=UNBIND_SECONDS) for each in waiting if not each.overdue
-    ]
-    return At(min(deadlines)) if deadlines else Done()
+    deadlines = [each.due_at for each in waiting if not each.overdue]
+    if not deadlines:
+        return Done()
+    # A deadline that passed while nobody listened to the node is not judged yet (C38).
+    return At(max(min(deadlines), clock.now() + timedelta(seconds=HELD_OFF_SECONDS)))

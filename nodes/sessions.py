@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import crypto
 from pydantic import ValidationError
 
@@ -181,23 +181,32 @@ def adopt(token: SessionToken, *, gateway_id: str) -> None:
     raise errors.Unauthenticated("There is no such session; say hello.")
 
 
+@transaction.atomic
 def flush(
-    heard: Sequence[Heard], *, gateway_id: str, monotonic: Callable[[], float] = time.monotonic
+    heard: Sequence[Heard],
+    *,
+    gateway_id: str,
+    since: float,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> set[str]:
     """Write when these sessions were last heard of; answers the nodes whose session was live.
 
-    What a gateway knows is how long ago (C8). The age is taken once the connection stands, right
-    before the statement: the time that connecting takes is silence, too.
+    What a gateway knows is how long ago (C8). The ages are taken once the transaction has begun,
+    which fixes its ``compute_now()``: however long connecting or the statement itself takes, nobody
+    looks any fresher for it. An age below 0, or from before ``since`` when this gateway began to
+    listen, is a mistake of ours: it is not written.
     """
-    if not heard:
-        return set()
-    connection.ensure_connection()
+    SESSIONS.one("begin")
     now = monotonic()
+    ages = [(each, now - each.at_monotonic) for each in heard]
+    sound = [(each, age) for each, age in ages if 0 <= age <= now - since]
+    if len(sound) < len(ages):
+        log.error("%d ages of nodes make no sense and are not written", len(ages) - len(sound))
     rows = SESSIONS.all(
         "flush",
-        node_ids=[each.node_id for each in heard],
-        epochs=[each.epoch for each in heard],
-        ages=[max(now - each.at_monotonic, 0.0) for each in heard],
+        node_ids=[each.node_id for each, _ in sound],
+        epochs=[each.epoch for each, _ in sound],
+        ages=[age for _, age in sound],
         gateway_id=gateway_id,
     )
     return {node_id for (node_id,) in rows}

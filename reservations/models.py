@@ -117,3 +117,46 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class ApiWatch(models.Model):
+    """When any web process last beat: one row (C38)."""
+
+    id = models.IntegerField(primary_key=True, default=1)
+    beat_at = models.DateTimeField(help_text="the last beat of any web process")
+
+    class Meta:
+        db_table = "api_watch"
+        constraints = [models.CheckConstraint(name="api_watch_one_row", condition=models.Q(id=1))]
+
+    def __str__(self) -> str:
+        return f"the API until {self.beat_at}"
+
+
+class ApiOutage(models.Model):
+    """A time in which no web process served, and so no lease ran on (C38)."""
+
+    began_at = models.DateTimeField(help_text="the last beat before it")
+    ended_at = models.DateTimeField(help_text="the first beat after it")
+    applied_at = models.DateTimeField(
+        null=True, help_text="when its length was added to the leases"
+    )
+
+    class Meta:
+        db_table = "api_outages"
+        constraints = [
+            models.CheckConstraint(
+                name="api_outage_has_length",
+                condition=models.Q(ended_at__gt=models.F("began_at")),
+            )
+        ]
+        indexes = [
+            models.Index(
+                name="api_outage_unapplied",
+                fields=["began_at"],
+                condition=models.Q(applied_at__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.began_at} to {self.ended_at}"

@@ -14,6 +14,7 @@ ACTIVE_RECHECK = timedelta(minutes=15)
 PENDING_RETRY = timedelta(seconds=30)
 RIVAL_RETRY = timedelta(seconds=1)
 DRAFT_LIFETIME = timedelta(hours=24)
+HELD_OFF_RETRY = timedelta(seconds=5)  # a deadline that an outage of ours keeps from being judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,26 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
         case ReservationState.PLACED:
             yield schedule.starts_at
             yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)
-            yield from (schedule.ends_at, schedule.lease_until)
+            yield from (schedule.ends_at, _unless_held_off(schedule.lease_until, now))
         case ReservationState.BINDING:
             if schedule.bind_deadline is None and schedule.starts_at is not None:
-                yield schedule.starts_at + UNBIND_TIMEOUT  # an earlier holder should be gone
-            yield from (schedule.bind_deadline, schedule.ends_at, schedule.lease_until)
+                # An earlier holder should be gone by then.
+                yield _unless_held_off(schedule.starts_at + UNBIND_TIMEOUT, now)
+            yield _unless_held_off(schedule.bind_deadline, now)
+            yield from (schedule.ends_at, _unless_held_off(schedule.lease_until, now))
         case ReservationState.ACTIVE:
-            yield from (schedule.ends_at, schedule.lease_until, now + ACTIVE_RECHECK)
+            yield from (schedule.ends_at, now + ACTIVE_RECHECK)
+            yield _unless_held_off(schedule.lease_until, now)
             yield from _ahead(now, schedule.ends_at, ENDING_NOTICE)
         case _:
             return
+
+
+def _unless_held_off(deadline: datetime | None, now: datetime) -> datetime | None:
+    """A deadline that passed and was not acted on in this run is judged again soon (C38)."""
+    if deadline is None or deadline > now:
+        return deadline
+    return now + HELD_OFF_RETRY
 
 
 def _ahead(now: datetime, moment: datetime | None, before: timedelta) -> Iterable[datetime]:

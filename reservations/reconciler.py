@@ -18,6 +18,7 @@ from reservations import (
     ending,
     lifecycle,
     moments,
+    outages,
     outcomes,
     ownership,
     pending,
@@ -41,6 +42,7 @@ _OWNED = {
 
 def reconcile(key: str, fence: Fence) -> Outcome:
     """Look at one reservation and do what is due; answers when to look again."""
+    outages.make_up(fence)
     pending.try_place(key, fence, Effects(own_key=key))
     with fence():
         reservation = queries.locked(key)
@@ -85,7 +87,7 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     """Ends come before starts (R24): what is over is released, whatever else is due."""
     if reservation.ends_at is not None and reservation.ends_at <= now:
         ending.end(reservation, reason="expired", effects=effects)
-    elif reservation.lease_until is not None and reservation.lease_until <= now:
+    elif _lease_lapsed(reservation, now):
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
         hold.begin(reservation, now, effects)
@@ -94,6 +96,14 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if reservation.state == ReservationState.ACTIVE:
         _charge_what_it_took(reservation)
         degradation.refresh(reservation, now, effects)
+
+
+def _lease_lapsed(reservation: Reservation, now: datetime) -> bool:
+    """Whether its holder let the lease pass, which an outage of ours is not (C38)."""
+    deadline = reservation.lease_until
+    if deadline is None or deadline > now:
+        return False
+    return outages.judging().lapsed(deadline, now)
 
 
 def _charge_what_it_took(reservation: Reservation) -> None:

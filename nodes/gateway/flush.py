@@ -1,25 +1,31 @@
 """What a gateway tells the database by itself: ages, that it beats, and that it holds its lease.
 
-The heartbeat follows a flush that worked, so a gateway that beats has told what it knows: after an
-outage no node is judged before that (C38).
+A beat is written in the transaction that flushes, so a gateway that beats has told what it knew
+then: neither after an outage nor while a flush is stuck is a node judged before that (C38).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+
+from django.db import transaction
 
 from bettercompute import errors
 from bettercompute.coordination import heartbeats, leases, owner
 from bettercompute.coordination.leases import Lease
-from nodes import sessions
+from nodes import hearing, sessions
 from nodes.gateway.database import Database
 from nodes.gateway.live import Live
+from nodes.sessions import Heard
 
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
 RENEW_SECONDS = 5.0
 LEASE_SECONDS = 20  # C31
+# A gateway that could tell nothing for so long sends its agents to others: twice what it survives
+# without its database (N2).
+CUT_OFF_SECONDS = 60.0
 ROLE = "gateway"
 
 
@@ -32,6 +38,7 @@ class Flush:
         self._database = database
         self._lease: Lease | None = None
         self._beaten_at = float("-inf")
+        self._told_at = live.monotonic()
         self._away = False
 
     async def run(self) -> None:
@@ -42,26 +49,43 @@ class Flush:
 
     async def turn(self) -> None:
         """Flush ages; renew lease and heartbeat when it is time."""
-        await self.flush()
-        self._live.forget_silent()
-        if self._live.monotonic() - self._beaten_at >= RENEW_SECONDS - FLUSH_SECONDS / 2:
-            self._lease = await self._database.run(
-                leases.take, self.lease_name, ttl_seconds=LEASE_SECONDS
-            )
-            await self._database.run(heartbeats.beat, ROLE)
+        is_time = self._live.monotonic() - self._beaten_at >= RENEW_SECONDS - FLUSH_SECONDS / 2
+        await self._tell(beats=is_time)
+        if is_time:
             self._beaten_at = self._live.monotonic()
+        self._live.forget_silent()
 
     async def flush(self) -> None:
-        """Write, in one statement, when each session was last heard of."""
+        """Write when each session was last heard of."""
+        await self._tell(beats=False)
+
+    def cut_off(self) -> bool:
+        """Whether the database has not heard of this gateway for too long."""
+        return self._live.monotonic() - self._told_at >= CUT_OFF_SECONDS
+
+    async def _tell(self, *, beats: bool) -> None:
+        known_at = self._live.monotonic()
         heard = sorted(self._live.unflushed(), key=lambda each: each.node_id)
-        if heard:
-            live = await self._database.run(
-                sessions.flush,
+        if heard or beats:
+            live = await self._database.run(self._write, heard, known_at, beats=beats)
+            self._live.flushed(heard, live=live)
+            self._told_at = self._live.monotonic()
+
+    def _write(self, heard: Sequence[Heard], known_at: float, *, beats: bool) -> set[str]:
+        """In one transaction: what was heard, and that there was no more to hear until then."""
+        with transaction.atomic():
+            live = sessions.flush(
                 heard,
                 gateway_id=self.gateway_id,
+                since=self._live.since,
                 monotonic=self._live.monotonic,
             )
-            self._live.flushed(heard, live=live)
+            if beats:
+                self._lease = leases.take(self.lease_name, ttl_seconds=LEASE_SECONDS)
+                heartbeats.beat(ROLE)
+                age = self._live.monotonic() - known_at
+                hearing.beat(self.gateway_id, age_seconds=age)
+        return live
 
     async def stop(self) -> None:
         """Tell a last time, and give the lease up, so that nobody waits for it to lapse."""

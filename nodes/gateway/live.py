@@ -38,6 +38,7 @@ class Live:
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.monotonic = monotonic
+        self.since = monotonic()  # nothing was heard here before
         self._by_node: dict[str, LiveSession] = {}
 
     def __len__(self) -> int:

@@ -5,7 +5,8 @@ the reporting node's own rows; whether a report counts is decided elsewhere, fro
 
 While the database is away, sessions go on from memory: heartbeats and long polls are answered,
 ages grow truthfully and are flushed later, and reports are refused with 503, so that they stay in
-the agents' journals.
+the agents' journals. A gateway that is cut off for a minute refuses everything, so that its agents
+try another: the database may be away from this gateway only, and there they would seem silent.
 """
 
 import asyncio
@@ -151,6 +152,8 @@ class Gateway:
         if session.superseded:
             raise SessionSuperseded
         self.live.contact(session)
+        if self.flush.cut_off():
+            raise errors.Unavailable("This gateway has lost its database; try another.")
         return session
 
     async def _read_desired(self, session: LiveSession, *, known: int | None) -> DesiredAnswer:

@@ -120,18 +120,24 @@ ORDER BY allocation_id;
 
 -- name: unconfirmed
 -- What the node may still hold though nobody wants it, the oldest first. A node that is silent is
--- not late: it cannot say so.
+-- not late: it cannot say so. Nor is it where we did not listen (C38): its time counts in full from
+-- when we began to, and is over once we have listened to the end of it.
 SELECT
     assignments.allocation_id,
     assignments.device_ids,
-    assignments.left_at,
-    assignments.left_at + make_interval(secs => %(unbind_seconds)s::int) <= compute_now(),
+    due.at,
+    due.at <= least(compute_now(), hearing.heard_until),
     EXISTS (
         SELECT FROM node_conditions
         WHERE node_conditions.node_id = assignments.node_id
             AND node_conditions.type IN ('Disconnected', 'Unreachable')
     )
 FROM assignments
+JOIN node_hearing() AS hearing USING (node_id)
+CROSS JOIN LATERAL (
+    SELECT greatest(assignments.left_at, hearing.heard_since)
+        + make_interval(secs => %(unbind_seconds)s::int) AS at
+) AS due
 WHERE assignments.node_id = %(node_id)s
     AND NOT assignments.wanted
     AND assignments.entered_at IS NOT NULL

@@ -40,34 +40,46 @@ WHERE node_sessions.epoch = %(challenged_epoch)s::bigint
 RETURNING applied_seq;
 
 -- name: adopt
--- A session moved here from another gateway, or from before this one's restart (N8).
+-- A session moved here from another gateway, or from before this one's restart (N8). Its agent is
+-- calling right now: without saying so, the silence of the move would be counted up to this
+-- gateway's last beat.
 UPDATE node_sessions
-SET gateway_id = %(gateway_id)s
+SET gateway_id = %(gateway_id)s,
+    last_seen_at = greatest(last_seen_at, compute_now())
 WHERE node_id = %(node_id)s
     AND epoch = %(epoch)s::bigint
     AND token_hash = %(token_hash)s
 RETURNING node_id;
 
+-- name: begin
+-- The first statement of the transaction: compute_now() is the same from here on.
+SELECT compute_now();
+
 -- name: flush
 -- C8, N2: ages become instants here, by the one clock. Sorted by id, since two gateways may flush
--- the same nodes. A late flush never moves last_seen_at back, and a superseded session no row.
+-- the same nodes. A late flush never moves last_seen_at back, nor a node back to a gateway that it
+-- has left, and a superseded session moves no row.
 WITH heard AS (
-    SELECT *
+    SELECT
+        node_id,
+        epoch,
+        compute_now() - make_interval(secs => age_seconds) AS seen_at
     FROM unnest(%(node_ids)s::text[], %(epochs)s::bigint[], %(ages)s::double precision[])
         AS heard (node_id, epoch, age_seconds)
 ),
 locked AS (
-    SELECT node_sessions.node_id, heard.age_seconds
+    SELECT node_sessions.node_id, heard.seen_at
     FROM node_sessions
     JOIN heard USING (node_id, epoch)
     ORDER BY node_sessions.node_id
     FOR NO KEY UPDATE OF node_sessions
 )
 UPDATE node_sessions
-SET last_seen_at = greatest(
-        last_seen_at, compute_now() - make_interval(secs => locked.age_seconds)
-    ),
-    gateway_id = %(gateway_id)s
+SET last_seen_at = greatest(node_sessions.last_seen_at, locked.seen_at),
+    gateway_id = CASE
+        WHEN locked.seen_at >= node_sessions.last_seen_at THEN %(gateway_id)s
+        ELSE node_sessions.gateway_id
+    END
 FROM locked
 WHERE node_sessions.node_id = locked.node_id
 RETURNING node_sessions.node_id;

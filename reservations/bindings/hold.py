@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from bettercompute.states import AllocationState, ReservationState
-from nodes import assignments
+from nodes import assignments, hearing
 from nodes.assignments import AssignmentReport
 from reservations import ending, lifecycle, moments
 from reservations.bindings import verdict
@@ -48,7 +48,7 @@ def advance(reservation: Reservation, now: datetime, effects: Effects) -> None:
             reservation, ReservationState.ACTIVE, {"bound_at": now, "bind_deadline": None}
         )
         effects.event(reservation, "active")
-    elif said.failed or _deadline_passed(reservation, now):
+    elif said.failed or _deadline_passed(reservation, said.waiting, now):
         _place_again(reservation, allocations, _why(said, reports), now=now, effects=effects)
     elif _blocked_too_long(reservation, reports.values(), now):
         _line_up(reservation, allocations, HELD_BY_EARLIER, now=now, effects=effects)
@@ -70,8 +70,13 @@ def _bind(allocation: Allocation, report: AssignmentReport) -> None:
     )
 
 
-def _deadline_passed(reservation: Reservation, now: datetime) -> bool:
-    return reservation.bind_deadline is not None and reservation.bind_deadline <= now
+def _deadline_passed(reservation: Reservation, silent: Sequence[Allocation], now: datetime) -> bool:
+    """Whether a node had its five minutes, could have reported in them, and did not (C38)."""
+    deadline = reservation.bind_deadline
+    if deadline is None or deadline > now:
+        return False
+    heard = hearing.of(allocation.node_id for allocation in silent)
+    return heard.passed(deadline, allowed=moments.BIND_TIMEOUT, now=now)
 
 
 def _why(said: Verdict, reports: Mapping[str, AssignmentReport]) -> str:
@@ -87,8 +92,11 @@ def _blocked_too_long(
     """
     if reservation.bind_deadline is not None or reservation.starts_at is None:
         return False
-    late = reservation.starts_at + moments.UNBIND_TIMEOUT <= now
-    return late and any(report.waiting for report in reports)
+    deadline = reservation.starts_at + moments.UNBIND_TIMEOUT
+    waiting = [report.node_id for report in reports if report.waiting]
+    if not waiting or deadline > now:
+        return False
+    return hearing.of(waiting).passed(deadline, allowed=moments.UNBIND_TIMEOUT, now=now)
 
 
 def _place_again(

@@ -1,126 +1,279 @@
 """Disconnected is not dead (C36), and an outage of ours is no silence of the nodes (C38)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from bettercompute import clock as clock_module
-from bettercompute.coordination.models import Heartbeat, Lease, WorkItem
-from nodes import assignments, liveness
+from bettercompute.coordination import leases
+from bettercompute.coordination.models import Lease, WorkItem
+from nodes import assignments, hearing, liveness
 from nodes.assignments import PlannedAssignment
-from nodes.models import Node, NodeCondition, NodeSession
+from nodes.models import GatewayWatch, Node, NodeCondition, NodeSession
 from outbox.models import Event
 from tests.conftest import SimulatedClock
-from tests.support import supply
+from tests.support import sessions, supply
+from tests.support.silence import Agent, World
 
 pytestmark = pytest.mark.django_db
 
-GATEWAY = "gw-1"
+
+@pytest.fixture
+def world(clock: SimulatedClock) -> World:
+    """Two gateways that beat, and one node whose agent knows both and talks to the first."""
+    made = World()
+    made.gateway("a")
+    made.gateway("b")
+    made.agent(supply.node(gpus=1), "a", "b")
+    made.run(20)
+    assert made.condition(made.agents[0]) == "Connected"
+    return made
 
 
-def _beat() -> None:
-    now = clock_module.now()
-    Heartbeat.objects.update_or_create(
-        process="own_gateway", defaults={"role": "gateway", "beaten_at": now}
-    )
-    Lease.objects.update_or_create(
-        name=f"gateway:{GATEWAY}",
-        defaults={
-            "owner": "own_gateway",
-            "epoch": 1,
-            "expires_at": now + timedelta(seconds=20),
-            "acquired_at": now,
-        },
-    )
-
-
-def _heard_of(*nodes: Node, by: str = GATEWAY) -> None:
-    now = clock_module.now()
-    for node in nodes:
-        NodeSession.objects.update_or_create(
-            node=node,
-            defaults={
-                "epoch": 1,
-                "token_hash": "",
-                "gateway_id": by,
-                "connected_at": now,
-                "last_seen_at": now,
-            },
-        )
-
-
-def _pass(clock: SimulatedClock, seconds: int, *talking: Node) -> None:
-    """Let time pass with a gateway that beats, as the 5 s tick sees it."""
-    for _ in range(seconds // 5):
-        clock.advance("5s")
-        _beat()
-        _heard_of(*talking)
-        liveness.judge()
-
-
-def _condition(node: Node) -> str:
-    return ", ".join(
-        NodeCondition.objects.filter(node=node).order_by("type").values_list("type", flat=True)
-    )
-
-
-def _events(node: Node) -> list[str]:
-    events = Event.objects.filter(subject=f"node/{node.pk}", type__startswith="node.")
+def events(node: Node) -> list[str]:
+    found = Event.objects.filter(subject=f"node/{node.pk}", type__startswith="node.")
     return [
         kind.removeprefix("node.")
-        for kind in events.order_by("seq").values_list("type", flat=True)
+        for kind in found.order_by("seq").values_list("type", flat=True)
         if kind not in {"node.registered", "node.inventory-changed"}
     ]
 
 
-@pytest.fixture
-def node(clock: SimulatedClock) -> Node:
-    """A connected node."""
-    made = supply.node(gpus=1)
-    _beat()
-    _heard_of(made)
-    liveness.judge()
-    return made
+# --- the table of C36 and C38 ---------------------------------------------------------------------
+
+
+def silent(world: World, seconds: int) -> None:
+    world.agents[0].talks = False
+    # What it said last was in the second of its last call.
+    world.run(seconds - (world.second - world.agents[0].spoke_at))
+    world.agents[0].talks = seconds == 0
+
+
+def silent_then_back(world: World, seconds: int) -> None:
+    silent(world, seconds)
+    world.agents[0].talks = True
+    world.run(10)
+
+
+def database_gone(world: World, seconds: int) -> None:
+    world.database_up = False
+    world.run(seconds)
+    world.database_up = True
+
+
+def database_gone_and_back(world: World, seconds: int) -> None:
+    database_gone(world, seconds)
+    world.run(10)
+
+
+def database_gone_and_node_too(world: World, seconds: int) -> None:
+    world.agents[0].talks = False
+    database_gone_and_back(world, seconds)
+
+
+def all_gateways_dead(world: World, seconds: int) -> None:
+    for gateway in world.gateways.values():
+        gateway.alive = False
+    world.run(seconds)
+
+
+def all_gateways_dead_and_new_ones(world: World, seconds: int) -> None:
+    all_gateways_dead(world, seconds)
+    world.gateway("a")
+    world.gateway("b")
+    world.run(15)
+
+
+def its_gateway_dead(world: World, seconds: int) -> None:
+    world.gateways["a"].alive = False
+    world.run(seconds)
+
+
+def its_gateway_dead_and_node_too(world: World, seconds: int) -> None:
+    world.agents[0].talks = False
+    its_gateway_dead(world, seconds)
+
+
+def its_gateway_stopped_cleanly(world: World, seconds: int) -> None:
+    name = f"gateway:{world.gateways['a'].id}"
+    held = leases.take(name, ttl_seconds=20, owner=world.gateways["a"].id)
+    assert held is not None
+    leases.give_up(held)
+    its_gateway_dead(world, seconds)
+
+
+def its_gateway_cut_off(world: World, seconds: int) -> None:
+    world.gateways["a"].connected = False
+    world.run(seconds)
+
+
+def its_gateway_frozen(world: World, seconds: int) -> None:
+    """A process that is stopped: neither hears nor tells, and goes on with what it knew."""
+    world.agents[0].gateways = ["a"]
+    frozen = world.gateways["a"]
+    frozen.alive = False
+    world.run(seconds)
+    frozen.alive = True
+    world.run(10)
+
+
+def ticks_far_apart(world: World, seconds: int) -> None:
+    world.tick_every = 40
+    silent(world, seconds)
+    world.run(40)  # the tick behind it
+
+
+def ticks_far_apart_and_talking(world: World, seconds: int) -> None:
+    world.tick_every = 40
+    world.run(seconds + 40)
+
+
+def no_ticks_across_an_outage(world: World, seconds: int) -> None:
+    """The ticks come back only when the gateways have beaten for a while."""
+    world.tick_every = None
+    database_gone(world, seconds)
+    world.run(30)
+    world.tick()
+
+
+def database_clock_steps_on(world: World, seconds: int) -> None:
+    world.step += timedelta(seconds=seconds)
+    world.run(10)
+
+
+def database_clock_steps_back(world: World, seconds: int) -> None:
+    world.step -= timedelta(seconds=seconds)
+    world.run(10)
 
 
 @pytest.mark.rule("C36")
-def test_a_silent_node_goes_through_every_condition_once(clock: SimulatedClock, node: Node) -> None:
-    assert _condition(node) == "Connected"
-    _pass(clock, 10)
-    assert _condition(node) == "Connected"
-    _pass(clock, 5)
-    assert _condition(node) == "Disconnected"
-    node.refresh_from_db()
-    assert node.state == "ready", "disconnected is still eligible"
-
-    _pass(clock, 280)
-    assert _condition(node) == "Disconnected"
-    _pass(clock, 10)
-    assert _condition(node) == "Unreachable"
-    node.refresh_from_db()
-    assert node.state == "unreachable"
-    _pass(clock, 600)
-    assert _events(node) == ["connected", "disconnected", "unreachable"]
-
-
-@pytest.mark.rule("C36")
-def test_a_node_that_comes_back_is_connected_and_pending_work_resumes(
-    clock: SimulatedClock, node: Node
+@pytest.mark.rule("C38")
+@pytest.mark.parametrize(
+    ("happens", "seconds", "expected"),
+    [
+        (silent, 0, "Connected"),
+        (silent, 10, "Connected"),
+        (silent, 14, "Connected"),
+        (silent, 20, "Disconnected"),
+        (silent, 299, "Disconnected"),
+        (silent, 305, "Unreachable"),
+        (silent_then_back, 10, "Connected"),
+        (silent_then_back, 20, "Connected"),
+        (silent_then_back, 360, "Connected"),
+        (database_gone, 400, "Connected"),
+        (database_gone_and_back, 20, "Connected"),
+        (database_gone_and_back, 30, "Connected"),
+        (database_gone_and_back, 1_200, "Connected"),
+        (database_gone_and_node_too, 1_200, "Connected"),
+        (all_gateways_dead, 1_200, "Connected"),
+        (all_gateways_dead_and_new_ones, 1_200, "Connected"),
+        (all_gateways_dead_and_new_ones, 12, "Connected"),
+        (its_gateway_dead, 30, "Connected"),
+        (its_gateway_dead, 400, "Connected"),
+        (its_gateway_stopped_cleanly, 400, "Connected"),
+        (its_gateway_dead_and_node_too, 60, "Connected"),
+        (its_gateway_dead_and_node_too, 120, "Disconnected"),
+        (its_gateway_dead_and_node_too, 400, "Unreachable"),
+        (its_gateway_cut_off, 30, "Connected"),
+        (its_gateway_cut_off, 420, "Connected"),
+        (its_gateway_frozen, 70, "Connected"),
+        (its_gateway_frozen, 300, "Connected"),
+        (ticks_far_apart, 300, "Unreachable"),
+        (ticks_far_apart_and_talking, 320, "Connected"),
+        (no_ticks_across_an_outage, 1_200, "Connected"),
+        (database_clock_steps_on, 3_600, "Connected"),
+        (database_clock_steps_back, 3_600, "Connected"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value),
+)
+def test_what_becomes_of_a_node(
+    world: World, happens: Callable[[World, int], None], seconds: int, expected: str
 ) -> None:
-    _pass(clock, 310)
+    happens(world, seconds)
+    assert world.condition(world.agents[0]) == expected
+    world.agents[0].node.refresh_from_db()
+    is_unreachable = world.agents[0].node.state == "unreachable"
+    assert is_unreachable == (expected == "Unreachable"), "only Unreachable is not eligible"
+
+
+@pytest.mark.rule("C38")
+def test_an_outage_does_not_make_a_dead_node_look_alive(world: World) -> None:
+    silent(world, 310)
+    database_gone_and_back(world, 1_200)
+    assert world.condition(world.agents[0]) == "Unreachable", "better only by contact"
+
+
+@pytest.mark.rule("C38")
+def test_after_an_outage_silence_counts_from_the_recovery(world: World) -> None:
+    database_gone_and_node_too(world, 1_200)
+    world.run(20)
+    assert world.condition(world.agents[0]) == "Disconnected"
+    world.run(260)
+    assert world.condition(world.agents[0]) == "Disconnected"
+    world.run(40)
+    assert world.condition(world.agents[0]) == "Unreachable"
+
+
+@pytest.mark.rule("C38")
+def test_a_node_that_moved_late_is_connected_from_its_first_call(world: World) -> None:
+    world.gateways["a"].alive = False
+    world.agents[0].talks = False  # its network is away as well, until it has found the other
+    world.run(340)
+    assert world.condition(world.agents[0]) == "Disconnected"
+    world.tick_every = None
+    world.agents[0].talks = True
+    while world.agents[0].spoke_at != world.second:
+        world.run(1)
+    world.tick()  # before the new gateway has flushed or beaten
+    assert world.condition(world.agents[0]) != "Unreachable"
+    world.run(5)
+    world.tick()
+    assert world.condition(world.agents[0]) == "Connected"
+
+
+@pytest.mark.rule("C38")
+def test_a_late_flush_does_not_take_a_node_back_to_a_gateway_it_has_left(world: World) -> None:
+    (agent,) = world.agents
+    world.gateways["a"].connected = False
+    world.run(90)
+    assert NodeSession.objects.get().gateway_id == world.gateways["b"].id
+    world.gateways["a"].connected = True
+    world.run(5)
+    session = NodeSession.objects.get()
+    assert session.gateway_id == world.gateways["b"].id
+    assert world.condition(agent) == "Connected"
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("C36")
+def test_a_silent_node_goes_through_every_condition_once(world: World) -> None:
+    silent(world, 330)
+    assert events(world.agents[0].node) == ["connected", "disconnected", "unreachable"]
+
+
+@pytest.mark.rule("C36")
+def test_a_node_that_comes_back_is_connected_and_pending_work_resumes(world: World) -> None:
+    silent(world, 310)
     WorkItem.objects.all().delete()
-    _pass(clock, 5, node)
-    assert _condition(node) == "Connected"
+    world.agents[0].talks = True
+    world.run(10)
+    node = world.agents[0].node
     node.refresh_from_db()
     assert node.state == "ready"
     assert WorkItem.objects.filter(kind="pool", key=node.pool_id).exists()
-    assert _events(node) == ["connected", "disconnected", "unreachable", "connected"]
+    assert events(node) == ["connected", "disconnected", "unreachable", "connected"]
 
 
 @pytest.mark.rule("C36")
 def test_an_unreachable_node_wakes_its_reservations_and_they_keep_everything(
-    clock: SimulatedClock, node: Node
+    clock: SimulatedClock, world: World
 ) -> None:
+    node = world.agents[0].node
     planned = PlannedAssignment(
         allocation_id="alloc_a",
         owner_key="rsv_a",
@@ -130,75 +283,196 @@ def test_an_unreachable_node_wakes_its_reservations_and_they_keep_everything(
     )
     assignments.plan([planned])
     assignments.want(["alloc_a"])
-    _pass(clock, 310)
+    silent(world, 310)
     assert WorkItem.objects.filter(kind="reservation", key="rsv_a").exists()
     (report,) = assignments.reports("rsv_a")
     assert report.wanted
 
 
 @pytest.mark.rule("C36")
-def test_a_node_that_never_connected_is_not_judged(clock: SimulatedClock) -> None:
+def test_a_node_that_never_connected_is_not_judged(world: World) -> None:
     node = supply.node(gpus=1)
-    _pass(clock, 400)
-    assert _condition(node) == ""
+    world.run(320)
+    assert not NodeCondition.objects.filter(node=node).exists()
     node.refresh_from_db()
     assert node.state == "ready"
 
 
-@pytest.mark.rule("C38")
-def test_no_node_is_judged_while_no_gateway_beats(clock: SimulatedClock, node: Node) -> None:
-    for _ in range(100):
-        clock.advance("5s")
-        liveness.judge()
-    assert _condition(node) == "Connected"
+@pytest.mark.rule("C36")
+def test_judging_again_changes_nothing(world: World) -> None:
+    silent(world, 20)
+    assert liveness.judge() == 0
 
 
 @pytest.mark.rule("C38")
-def test_after_an_outage_silence_counts_from_the_recovery(
-    clock: SimulatedClock, node: Node
-) -> None:
-    clock.advance("20m")  # the database was gone: nobody beat, nobody judged
-    _beat()
-    liveness.judge()
-    assert _condition(node) == "Connected"
-    _pass(clock, 10)
-    assert _condition(node) == "Connected"
-    _pass(clock, 10)
-    assert _condition(node) == "Disconnected"
-    _pass(clock, 300)
-    assert _condition(node) == "Unreachable"
+def test_gateways_long_gone_are_forgotten_but_the_last_that_beat_is_not(world: World) -> None:
+    world.gateways["b"].alive = False
+    world.run(10)
+    world.step += timedelta(days=2)
+    hearing.forget()
+    assert GatewayWatch.objects.count() == 2, "an outage of two days"
+    world.run(5)
+    assert list(GatewayWatch.objects.values_list("gateway_id", flat=True)) == [
+        world.gateways["a"].id
+    ]
 
 
-@pytest.mark.rule("C38")
-def test_an_outage_does_not_make_a_dead_node_look_alive(clock: SimulatedClock, node: Node) -> None:
-    _pass(clock, 310)
-    clock.advance("20m")
-    _pass(clock, 10)
-    assert _condition(node) == "Unreachable", "better only by contact"
+# --- always ---------------------------------------------------------------------------------------
+
+STEPS = st.one_of(
+    st.tuples(st.just("run"), st.integers(1, 90)),
+    st.tuples(st.just("run"), st.integers(250, 420)),
+    st.tuples(st.just("database"), st.booleans()),
+    st.tuples(st.just("alive"), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("connected"), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("new"), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("ticks"), st.sampled_from([10, 17, 45, None])),
+    st.tuples(st.just("step"), st.sampled_from([7, 30, 3_600])),
+)
 
 
-@pytest.mark.rule("C38")
-def test_a_node_whose_gateway_died_has_time_to_find_another(
-    clock: SimulatedClock, node: Node
-) -> None:
-    _heard_of(node, by="gw-dead")
-    Lease.objects.create(
-        name="gateway:gw-dead",
-        owner="own_dead",
-        epoch=1,
-        expires_at=clock.now() + timedelta(seconds=20),
-        acquired_at=clock.now(),
-    )
-    _pass(clock, 300)
-    # Until its gateway's lease ran out the silence was the node's own.
-    assert _condition(node) == "Disconnected"
-    _pass(clock, 310)
-    assert _condition(node) == "Disconnected"
-    _pass(clock, 20)
-    assert _condition(node) == "Unreachable"
+def apply_step(world: World, step: tuple[str, object]) -> None:
+    match step:
+        case ("run", int(seconds)):
+            world.run(seconds)
+        case ("database", bool(is_up)):
+            world.database_up = is_up
+        case ("alive", str(name)):
+            world.gateways[name].alive = not world.gateways[name].alive
+        case ("connected", str(name)):
+            world.gateways[name].connected = not world.gateways[name].connected
+        case ("new", str(name)):
+            world.gateway(name)
+        case ("ticks", every):
+            assert every is None or isinstance(every, int)
+            world.tick_every = every
+        case ("step", int(seconds)):
+            world.step += timedelta(seconds=seconds)
+
+
+class Watcher:
+    """Counts, for each agent, the seconds in which somebody listened and it was not heard."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.unheard: dict[str, int] = {}
+        self.before: dict[str, str] = {}
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            World.run(self.world, 1)
+            for agent in self.world.agents:
+                key = agent.node.pk
+                if agent.spoke_at == self.world.second:
+                    self.unheard[key] = 0
+                elif self.world.up():
+                    self.unheard[key] = self.unheard.get(key, 0) + 1
+
+    def judged(self) -> None:
+        for agent in self.world.agents:
+            after = self.world.condition(agent)
+            if after == "Unreachable" != self.before.get(agent.node.pk):
+                unheard = self.unheard.get(agent.node.pk, 0)
+                assert unheard >= 15, f"{unheard} s of silence made it unreachable"
+            self.before[agent.node.pk] = after
+
+
+def _judge_a_history(steps: list[tuple[str, object]]) -> None:
+    for table in (GatewayWatch, NodeSession, Lease):
+        table.objects.all().delete()  # of the example before
+    world = World(beat_every=10)  # half as often as in life, to be quick about it
+    world.gateway("a")
+    world.gateway("b")
+    talking = world.agent(supply.node(gpus=1), "a", "b")
+    quiet = world.agent(supply.node(gpus=1), "b", "a")
+    watcher = Watcher(world)
+    world.judged = watcher.judged
+    world.run = watcher.run  # type: ignore[method-assign]
+    world.run(10)
+    quiet.talks = False
+    for step in steps:
+        apply_step(world, step)
+    _comes_to_rest(world, talking=talking, quiet=quiet)
+
+
+def _comes_to_rest(world: World, *, talking: Agent, quiet: Agent) -> None:
+    """Once everything works again, who talks is connected and who does not is unreachable."""
+    world.database_up, world.tick_every = True, 10
+    for name, gateway in list(world.gateways.items()):
+        gateway.connected = True
+        if not gateway.alive:
+            world.gateway(name)
+    world.run(35)
+    assert world.condition(talking) == "Connected"
+    world.run(400)
+    assert world.condition(talking) == "Connected"
+    assert world.condition(quiet) == "Unreachable"
 
 
 @pytest.mark.rule("C36")
-def test_judging_again_changes_nothing(clock: SimulatedClock, node: Node) -> None:
-    _pass(clock, 20)
-    assert liveness.judge() == 0
+@pytest.mark.rule("C38")
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=st.lists(STEPS, max_size=10))
+def test_whatever_fails_only_silence_makes_a_node_unreachable_and_it_always_does(
+    clock: SimulatedClock, steps: list[tuple[str, object]]
+) -> None:
+    _judge_a_history(steps)
+
+
+# --- at the same moment ---------------------------------------------------------------------------
+
+
+@pytest.mark.rule("C36")
+@pytest.mark.django_db(transaction=True)
+def test_a_judge_that_comes_too_late_does_not_call_a_node_silent_that_has_spoken(
+    clock: SimulatedClock, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tick_every = None
+    silent(world, 310)
+    (agent,) = world.agents
+    look = liveness._misjudged
+    looked: list[object] = []
+
+    def speaks_meanwhile(node_ids: list[str] | None) -> list[liveness.Misjudged]:
+        found = look(node_ids)
+        if not looked:
+            looked.append(found)
+            agent.talks = True
+            world.run(10)
+        return found
+
+    monkeypatch.setattr(liveness, "_misjudged", speaks_meanwhile)
+    world.tick()
+    monkeypatch.undo()
+    assert looked[0], "it was silent when the judge looked"
+    agent.node.refresh_from_db()
+    assert agent.node.state == "ready"
+    assert "unreachable" not in events(agent.node)
+    world.tick()
+    assert world.condition(agent) == "Connected"
+
+
+@pytest.mark.rule("C36")
+@pytest.mark.django_db(transaction=True)
+def test_nobody_is_heard_of_while_a_judgement_is_written(
+    clock: SimulatedClock, world: World
+) -> None:
+    world.tick_every = None
+    silent(world, 310)
+    (agent,) = world.agents
+    with sessions.opened("judge", "gateway") as (judge, gateway):
+        judge.begin()
+        judge.run(lambda: liveness._settle_alone(agent.node.pk))
+        agent.talks = True
+        flushing = gateway.start(lambda: world.run(5))
+        flushing.must_block()
+        judge.commit()
+        flushing.result()
+    world.tick()
+    assert world.condition(agent) == "Connected"
+    assert events(agent.node)[-2:] == ["unreachable", "connected"]
+    assert not connection.in_atomic_block
