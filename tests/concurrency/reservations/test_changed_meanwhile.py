@@ -10,7 +10,9 @@ from bettercompute.failpoints import Failpoint
 from nodes import devices, eligibility
 from nodes.models import DeviceBooking, Mode, Node
 from pools.models import Pool
-from tests.support import cast, invariants, make, supply
+from pools.planner.plan import Plan
+from reservations import placement
+from tests.support import cast, invariants, make, sessions, supply
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("C13", "C18")]
 
@@ -85,3 +87,29 @@ def test_a_node_that_changed_behind_the_plan_is_not_placed_on(pool, clock, chang
 def test_without_a_change_it_is_placed(pool, asked):
     """The control: nothing but the change keeps it off the node."""
     assert make.reservation(cast.caller("alice"), pool, **asked).state == "placed"
+
+
+@pytest.mark.parametrize(
+    ("lost", "state", "reason"),
+    [(0, "placed", ""), (2, "placed", ""), (3, "pending", "LostToRivals")],
+)
+def test_a_lost_node_is_replaced_by_another_three_attempts_in_all(monkeypatch, lost, state, reason):
+    """Each plan loses its node to a rival before it is committed, as long as there are rivals."""
+    pool = make.pool(nodes=4, gpus=1)
+    look, taken = placement.look, []
+
+    def look_and_lose(*args: Any, **how: Any) -> object:
+        found = look(*args, **how)
+        if isinstance(found, Plan) and len(taken) < lost:
+            (node_id,) = found.node_ids
+            taken.append(node_id)
+            sessions.race(lambda: eligibility.cordon(node_id))
+        return found
+
+    monkeypatch.setattr(placement, "look", look_and_lose)
+    made = make.reservation(cast.caller("alice"), pool)
+
+    assert made.state == state
+    assert [condition["reason"] for condition in made.conditions] == ([reason] if reason else [])
+    assert len(set(taken)) == lost, "no plan comes back to a node that was lost"
+    assert invariants.violations() == []
