@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -21,7 +22,7 @@ from django.db import Error, connections
 from bettercompute import clock
 from bettercompute.coordination import fencing, reconnecting
 from bettercompute.coordination.fencing import Fence, LeaseLost
-from bettercompute.coordination.holdings import Holdings
+from bettercompute.coordination.holdings import Held, Holdings
 from bettercompute.coordination.runner import Reconcile, Runner
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Worker:
                 return 0
             self._done_at[name] = clock.now()
             try:
-                job.function(partial(fencing.fenced, held.lease))
+                job.function(partial(self._fenced, held))
             except LeaseLost:
                 self.holdings.lose(held.lease)
             except Exception:
@@ -84,6 +85,12 @@ class Worker:
                 log.exception("the periodic job %s failed", name)
                 reconnecting.drop_if_broken()
         return 1
+
+    def _fenced(self, held: Held) -> AbstractContextManager[None]:
+        """One transaction of a job; a long job's lease is kept alive between them."""
+        if not self.holdings.renew_if_stale(held):
+            raise LeaseLost(f"{held.lease.name} went to somebody else meanwhile")
+        return fencing.fenced(held.lease)
 
     def start(self) -> None:
         """Start the thread that keeps the leases."""

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from bettercompute.coordination import fencing, leases
+from bettercompute.coordination.worker import Job, Worker
 from outbox import checks, cluster, dispatch, events, reader
 from outbox.models import Cursor
 from tests.support import horizon, sessions
@@ -88,18 +89,65 @@ def test_a_zombie_dispatcher_delivers_twice_at_worst_and_never_moves_the_cursor(
     lease = leases.take(name, owner="own_old")
     publish("a")
 
-    class SlowSink(Collector):
+    class Overtaken(Collector):
         def deliver(self, batch):
             super().deliver(batch)
             clock.advance("15s")
             leases.take(name, owner="own_new")  # it took too long: somebody else took over
 
     with pytest.raises(fencing.LeaseLost):
-        run_once(SlowSink(), fence=partial(fencing.fenced, lease))
+        run_once(Overtaken(), fence=partial(fencing.fenced, lease))
     assert Cursor.objects.get(sink="test").seq == 0
     sink = Collector()
     run_once(sink)
     assert sink.names == ["a"]
+
+
+class SlowSink(Collector):
+    """Each batch takes a while by the one clock."""
+
+    def __init__(self, clock, takes):
+        super().__init__()
+        self.clock, self.takes = clock, takes
+
+    def deliver(self, batch):
+        super().deliver(batch)
+        self.clock.advance(self.takes)
+
+
+@pytest.mark.parametrize("takes", ["6s", "20s"])
+def test_a_sink_slower_than_the_lease_keeps_it_and_gets_each_batch_once(clock, monkeypatch, takes):
+    """Six batches outlast the lease's 15 seconds; with 20 s, every one of them does."""
+    monkeypatch.setattr(dispatch, "BATCH_MAX", 1)
+    publish(*"abcdef")
+    sink = SlowSink(clock, takes)
+    name = dispatch.lease_name("test")
+    worker = Worker({}, {name: Job(1, lambda fence: dispatch.drain("test", sink, fence=fence))})
+    worker.holdings.refresh()
+    worker.tick()
+    assert sink.names == [*"abcdef"]
+    assert leases.current(f"singleton:{name}").epoch == 1
+    worker.stop()
+
+
+def test_a_slow_job_that_lost_its_lease_stops_at_its_next_transaction(clock, monkeypatch):
+    monkeypatch.setattr(dispatch, "BATCH_MAX", 1)
+    publish(*"abc")
+    name = dispatch.lease_name("test")
+
+    class Overtaken(SlowSink):
+        def deliver(self, batch):
+            super().deliver(batch)
+            assert leases.take(f"singleton:{name}", owner="own_new")
+
+    sink = Overtaken(clock, "20s")
+    worker = Worker({}, {name: Job(1, lambda fence: dispatch.drain("test", sink, fence=fence))})
+    worker.holdings.refresh()
+    worker.tick()
+    assert sink.names == ["a"]
+    assert Cursor.objects.get(sink="test").seq == 0
+    assert worker.holdings.lease(f"singleton:{name}") is None
+    worker.stop()
 
 
 @pytest.mark.rule("C21")
