@@ -144,17 +144,3 @@ def test_the_wait_marker_never_reaches_the_client(monkeypatch: pytest.MonkeyPatc
     assert answer is not None
     assert (answer.status, answer.body) == (201, b'{"id": "rsv_1"}')
     assert answer.header(b"x-bettercompute-wait") is None
-
-
-def test_the_lifespan_is_answered() -> None:
-    sent: list[str] = []
-    incoming = ["lifespan.startup", "lifespan.shutdown"]
-
-    async def receive() -> Any:
-        return {"type": incoming.pop(0)}
-
-    async def send(message: Any) -> None:
-        sent.append(message["type"])
-
-    asyncio.run(asgi.application({"type": "lifespan"}, receive, send))
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
