@@ -7,7 +7,7 @@ Time stands still within a round and is stepped between rounds.
 import itertools
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +22,7 @@ from nodes import desired, devices, eligibility, inventory, reports, resources
 from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
 from pools import preview, quota
-from pools.models import Offer
+from pools.models import Offer, Pool
 from reservations import admission, ending
 from reservations.models import Reservation
 from tests.support import cast, make, races, supply
@@ -54,27 +54,127 @@ WEIGHTS = {
 }
 
 
-class Storm:
+class Operations:
+    """What tenants and operators do to a small cloud, each thing as a generator decides.
+
+    The storm does them all at once; the simulation does them one step at a time.
+    """
+
+    def __init__(self, pools: Sequence[Pool], callers: Sequence[Caller]) -> None:
+        self.pools = pools
+        self.callers = callers
+        self.nodes = list(Node.objects.order_by("pk"))
+        # Cards of these are cut and made whole again; what the other hosts report is their health.
+        self.cut = self.nodes[::3]
+        self.acknowledged: list[str] = []
+        self.asked: list[tuple[Caller, ReservationRequest, str]] = []
+        self._numbers = itertools.count(1)
+
+    def release_all(self) -> None:
+        """End whatever has not ended."""
+        for reservation in Reservation.objects.exclude(state="draft").filter(ended_at=None):
+            caller = next(c for c in self.callers if c.tenant_id == reservation.tenant_id)
+            ending.release(caller, reservation_id=reservation.pk)
+
+    # --- tenants --------------------------------------------------------------------------------
+
+    def create(self, rng: random.Random, now_ms: int) -> str:
+        """Ask for something new."""
+        caller, key = rng.choice(self.callers), f"storm-{next(self._numbers)}"
+        wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **_body(rng, now_ms))
+        self.asked.append((caller, wanted, key))
+        return self._admit(caller, wanted, key)
+
+    def retry(self, rng: random.Random, now_ms: int) -> str | None:
+        """Ask again for what was asked for before, by the same key."""
+        return self._admit(*rng.choice(self.asked)) if self.asked else None
+
+    def _admit(self, caller: Caller, wanted: ReservationRequest, key: str) -> str:
+        admitted = admission.admit(caller, wanted, idempotency_key=key)
+        self.acknowledged.append(admitted.reservation_id)
+        return admitted.reservation_id
+
+    def release(self, rng: random.Random, now_ms: int) -> str | None:
+        """End one of the last, perhaps somebody else's."""
+        return self._end(ending.release, rng)
+
+    def cancel(self, rng: random.Random, now_ms: int) -> str | None:
+        """Withdraw one of the last."""
+        return self._end(ending.cancel, rng)
+
+    def _end(self, verb: Callable[..., Any], rng: random.Random) -> str | None:
+        if not self.acknowledged:
+            return None
+        chosen = rng.choice(self.acknowledged[-60:])
+        verb(rng.choice(self.callers), reservation_id=chosen)
+        return chosen
+
+    def preview(self, rng: random.Random, now_ms: int) -> None:
+        """Only look."""
+        caller = rng.choice(self.callers)
+        preview.preview(caller, make.request(caller, rng.choice(self.pools), **_body(rng, now_ms)))
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def cordon(self, rng: random.Random, now_ms: int) -> None:
+        """Or end it, which is likelier."""
+        verb = rng.choice([eligibility.cordon, eligibility.uncordon, eligibility.uncordon])
+        verb(rng.choice(self.nodes).pk)
+
+    def taint(self, rng: random.Random, now_ms: int) -> None:
+        """Or take the taints away."""
+        taints = rng.choice([[], [], [{"key": "maintenance", "effect": "NoSchedule"}]])
+        eligibility.taint(rng.choice(self.nodes).pk, taints)
+
+    def quarantine(self, rng: random.Random, now_ms: int) -> None:
+        """Or end it."""
+        device = rng.choice(supply.devices(rng.choice(self.nodes)))
+        if rng.random() < 0.4:
+            eligibility.quarantine(device, reason="storm")
+        else:
+            eligibility.end_quarantine(device)
+
+    def mode(self, rng: random.Random, now_ms: int) -> str:
+        """Hand a card out another way."""
+        gpus = rng.choice(self.cut).devices.filter(kind="gpu").order_by("pk")
+        gpu = rng.choice([gpu.pk for gpu in gpus][:4])
+        match rng.choice(list(Mode)):
+            case Mode.MIG:
+                how: dict[str, Any] = {"mode": Mode.MIG, "layout": rng.choice(LAYOUTS)}
+            case Mode.SLOTS:
+                how = {"mode": Mode.SLOTS, "slots": rng.choice([2, 4])}
+            case _:
+                how = {"mode": Mode.WHOLE}
+        return devices.set_mode(gpu, window_seconds=30, **how).command_id
+
+    def quota(self, rng: random.Random, now_ms: int) -> None:
+        """Give a tenant another quota."""
+        tenant = rng.choice(self.callers).tenant_id
+        quota.set_max(tenant, quota.GPU_MILLI, rng.choice([16_000, 60_000, 120_000]))
+
+    def shrink(self, rng: random.Random, now_ms: int) -> None:
+        """Let a host have fewer CPUs to give, or more again."""
+        with transaction.atomic():
+            resources.set_allocatable(
+                rng.choice(self.nodes).pk, {"vcpu": rng.choice([48, 96, 192])}
+            )
+
+
+class Storm(Operations):
     """A small cloud, two tenants, operators, agents and a worker, all at once."""
 
     def __init__(self, seed: int, *, nodes: int = 6) -> None:
         self.seed = seed
-        self.pools = [make.pool(nodes=nodes), make.pool(nodes=nodes // 2)]
-        self.pools[1].placer = "queued"
-        self.pools[1].save()
-        for pool in self.pools:
+        pools = [make.pool(nodes=nodes), make.pool(nodes=nodes // 2)]
+        pools[1].placer = "queued"
+        pools[1].save()
+        for pool in pools:
             Offer.objects.create(pool=pool, tenant=cast.tenant("globex"))
         make.grant("acme", gpus=120)
         make.grant("globex", gpus=60)
-        self.callers = [cast.caller("alice"), cast.caller("mallory")]
-        self.nodes = list(Node.objects.order_by("pk"))
-        # Cards of these are cut and made whole again; what the other hosts report is their health.
-        self.cut = self.nodes[::3]
+        super().__init__(pools, [cast.caller("alice"), cast.caller("mallory")])
         self.agents = {node.pk: Agent(node.pk) for node in self.nodes}
         self.runner = Runner(wiring.reconcilers())
-        self.acknowledged: list[str] = []
-        self.asked: list[tuple[Caller, ReservationRequest, str]] = []
-        self._numbers = itertools.count(1)
 
     def round(self, number: int, *, operations: int, connections: int = 16) -> list[Outcome]:
         """So many operations at once, at one instant."""
@@ -89,9 +189,7 @@ class Storm:
 
     def calm(self) -> None:
         """End everything, and let worker and agents have their way until nothing is left to do."""
-        for reservation in Reservation.objects.exclude(state="draft").filter(ended_at=None):
-            caller = next(c for c in self.callers if c.tenant_id == reservation.tenant_id)
-            ending.release(caller, reservation_id=reservation.pk)
+        self.release_all()
         while True:
             ran = self.runner.drain()
             said = [agent.report(silent=0.0, failing=0.0) for agent in self.agents.values()]
@@ -99,96 +197,30 @@ class Storm:
                 return
 
     def _bound(self, name: str, rng: random.Random, now_ms: int) -> Callable[[], Any]:
-        operation: Callable[[random.Random, int], Any] = getattr(self, f"_{name}")
+        operation: Callable[[random.Random, int], Any] = getattr(self, name)
         return lambda: operation(rng, now_ms)
-
-    # --- tenants --------------------------------------------------------------------------------
-
-    def _create(self, rng: random.Random, now_ms: int) -> str:
-        caller, key = rng.choice(self.callers), f"storm-{next(self._numbers)}"
-        wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **_body(rng, now_ms))
-        self.asked.append((caller, wanted, key))
-        return self._admit(caller, wanted, key)
-
-    def _retry(self, rng: random.Random, now_ms: int) -> str | None:
-        return self._admit(*rng.choice(self.asked)) if self.asked else None
-
-    def _admit(self, caller: Caller, wanted: ReservationRequest, key: str) -> str:
-        admitted = admission.admit(caller, wanted, idempotency_key=key)
-        self.acknowledged.append(admitted.reservation_id)
-        return admitted.reservation_id
-
-    def _release(self, rng: random.Random, now_ms: int) -> None:
-        self._end(ending.release, rng)
-
-    def _cancel(self, rng: random.Random, now_ms: int) -> None:
-        self._end(ending.cancel, rng)
-
-    def _end(self, verb: Callable[..., Any], rng: random.Random) -> None:
-        if self.acknowledged:
-            verb(rng.choice(self.callers), reservation_id=rng.choice(self.acknowledged[-60:]))
-
-    def _preview(self, rng: random.Random, now_ms: int) -> object:
-        caller = rng.choice(self.callers)
-        wanted = make.request(caller, rng.choice(self.pools), **_body(rng, now_ms))
-        return preview.preview(caller, wanted)
-
-    # --- operators ------------------------------------------------------------------------------
-
-    def _cordon(self, rng: random.Random, now_ms: int) -> None:
-        verb = rng.choice([eligibility.cordon, eligibility.uncordon, eligibility.uncordon])
-        verb(rng.choice(self.nodes).pk)
-
-    def _taint(self, rng: random.Random, now_ms: int) -> None:
-        taints = rng.choice([[], [], [{"key": "maintenance", "effect": "NoSchedule"}]])
-        eligibility.taint(rng.choice(self.nodes).pk, taints)
-
-    def _silence(self, rng: random.Random, now_ms: int) -> None:
-        verb = rng.choice([eligibility.mark_unreachable, eligibility.mark_ready])
-        verb(rng.choice(self.nodes).pk)
-
-    def _quarantine(self, rng: random.Random, now_ms: int) -> None:
-        device = rng.choice(supply.devices(rng.choice(self.nodes)))
-        if rng.random() < 0.4:
-            eligibility.quarantine(device, reason="storm")
-        else:
-            eligibility.end_quarantine(device)
-
-    def _mode(self, rng: random.Random, now_ms: int) -> object:
-        gpus = rng.choice(self.cut).devices.filter(kind="gpu").order_by("pk")
-        gpu = rng.choice([gpu.pk for gpu in gpus][:4])
-        match rng.choice(list(Mode)):
-            case Mode.MIG:
-                how: dict[str, Any] = {"mode": Mode.MIG, "layout": rng.choice(LAYOUTS)}
-            case Mode.SLOTS:
-                how = {"mode": Mode.SLOTS, "slots": rng.choice([2, 4])}
-            case _:
-                how = {"mode": Mode.WHOLE}
-        return devices.set_mode(gpu, window_seconds=30, **how)
-
-    def _quota(self, rng: random.Random, now_ms: int) -> None:
-        tenant = rng.choice(self.callers).tenant_id
-        quota.set_max(tenant, quota.GPU_MILLI, rng.choice([16_000, 60_000, 120_000]))
 
     # --- hosts and the worker -------------------------------------------------------------------
 
-    def _shrink(self, rng: random.Random, now_ms: int) -> None:
-        with transaction.atomic():
-            resources.set_allocatable(
-                rng.choice(self.nodes).pk, {"vcpu": rng.choice([48, 96, 192])}
-            )
+    def silence(self, rng: random.Random, now_ms: int) -> None:
+        """Judge a node unreachable, or ready again."""
+        verb = rng.choice([eligibility.mark_unreachable, eligibility.mark_ready])
+        verb(rng.choice(self.nodes).pk)
 
-    def _health(self, rng: random.Random, now_ms: int) -> None:
+    def health(self, rng: random.Random, now_ms: int) -> None:
+        """A host reports a sick card, or that all are well."""
         node = rng.choice([node for node in self.nodes if node not in self.cut])
         host = supply.host(node.name)
         sick = rng.randrange(16)  # half of the time all are well
         gpus = tuple(_ill(gpu) if gpu.index == sick else gpu for gpu in host.gpus)
         inventory.apply(node.pk, host.model_copy(update={"gpus": gpus}))
 
-    def _report(self, rng: random.Random, now_ms: int) -> object:
+    def report(self, rng: random.Random, now_ms: int) -> object:
+        """An agent says something."""
         return rng.choice(list(self.agents.values())).report(silent=0.2, failing=0.1, rng=rng)
 
-    def _work(self, rng: random.Random, now_ms: int) -> int:
+    def work(self, rng: random.Random, now_ms: int) -> int:
+        """A worker runs a few rows."""
         return self.runner.drain(limit=8)
 
 
