@@ -113,3 +113,32 @@ def test_a_lost_node_is_replaced_by_another_three_attempts_in_all(monkeypatch, l
     assert [condition["reason"] for condition in made.conditions] == ([reason] if reason else [])
     assert len(set(taken)) == lost, "no plan comes back to a node that was lost"
     assert invariants.violations() == []
+
+
+@pytest.mark.rule("C9", "R16")
+@pytest.mark.case(4, 5)
+def test_an_attempt_that_booked_half_of_a_gang_leaves_nothing_behind(monkeypatch):
+    """A rival books the last node of the first plan: what the gang had booked before goes back."""
+    pool = make.pool(nodes=4, gpus=1)
+    for node in Node.objects.all():
+        eligibility.set_labels(node.pk, {"host": node.name})
+    alice, bob = cast.caller("alice"), cast.caller("bob")
+    look, rivals = placement.look, []
+
+    def look_and_lose(*args: Any, **how: Any) -> object:
+        found = look(*args, **how)
+        if isinstance(found, Plan) and len(found.parts) == 2 and not rivals:
+            rivals.append(name := found.parts[-1].node_name)
+            one = {"class": "gpu", "count": 1, "selector": {"host": name}}
+            assert sessions.race(lambda: make.reservation(bob, pool, devices=[one]).state) == [
+                "placed"
+            ]
+        return found
+
+    monkeypatch.setattr(placement, "look", look_and_lose)
+    made = make.reservation(alice, pool, gang={"nodes": 2})
+
+    assert made.state == "placed"
+    assert len(rivals) == 1
+    assert DeviceBooking.objects.count() == 3
+    assert invariants.violations() == []
