@@ -23,7 +23,7 @@ from bettercompute.embedded.directories import Directories
 from bettercompute.embedded.postgres import DISPOSABLE, USER, Postgres
 from bettercompute.settings import env
 
-START_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 120.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def as_role(url: str, name: str, password: str) -> str:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for what a server does by itself."""
-    deadline = time.monotonic() + START_SECONDS_MAX
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not condition():
         assert time.monotonic() < deadline, "waited for too long"
         threading.Event().wait(0.05)
@@ -109,7 +109,7 @@ def _running(placed: Directories, parameters: dict[str, str]) -> Iterator[Cluste
         yield Cluster(service.url, binaries.postgres(placed))
     finally:
         process.send_signal(service.farewell.signals[-1])
-        process.wait(START_SECONDS_MAX)
+        process.wait(WAIT_SECONDS_MAX)
 
 
 @contextmanager
