@@ -131,6 +131,12 @@ def reports(owner_key: str) -> list[AssignmentReport]:
     return [_report(row) for row in ASSIGNMENTS.all("of_owner", owner_key=owner_key)]
 
 
+def earlier_left_at(owner_key: str) -> datetime | None:
+    """When the last of those that an owner waits for was told to let go; None: not all were."""
+    row = ASSIGNMENTS.one("earlier_left_at", owner_key=owner_key)
+    return None if row is None else row[0]
+
+
 def forget(
     allocation_ids: Iterable[str],
     *,

@@ -89,6 +89,21 @@ WHERE allocation_id = ANY(%(allocation_ids)s::text[])
     )
 RETURNING allocation_id, node_id, device_ids;
 
+-- name: earlier_left_at
+-- R35: when the last of those that keep this owner's assignments waiting was told to let go; one
+-- that is still wanted has not been told.
+SELECT CASE WHEN every(NOT earlier.wanted) THEN max(earlier.left_at) END
+FROM assignments AS waiting
+JOIN assignments AS earlier
+    ON earlier.node_id = waiting.node_id
+    AND earlier.allocation_id <> waiting.allocation_id
+    AND earlier.device_ids && waiting.device_ids
+WHERE waiting.owner_key = %(owner_key)s
+    AND waiting.wanted
+    AND waiting.entered_at IS NULL
+    AND earlier.entered_at IS NOT NULL
+    AND earlier.reported NOT IN ('released', 'failed');
+
 -- name: owners_waiting
 -- Whose assignment waits for one of these devices to be let go.
 SELECT DISTINCT owner_key

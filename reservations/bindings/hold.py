@@ -88,14 +88,15 @@ def _blocked_too_long(
 ) -> bool:
     """Whether an earlier holder has kept a device past its unbind deadline (R35).
 
-    Only what was asked for: after an outage of ours the first look comes late.
+    It runs from when the node was asked to let go: after an outage of ours that comes late.
     """
     if reservation.bind_deadline is not None or reservation.starts_at is None:
         return False
-    deadline = reservation.starts_at + moments.UNBIND_TIMEOUT
     waiting = [report.node_id for report in reports if report.waiting]
-    if not waiting or deadline > now:
+    asked = assignments.earlier_left_at(reservation.id) if waiting else None
+    if asked is None:
         return False
+    deadline = max(asked, reservation.starts_at) + moments.UNBIND_TIMEOUT
     return hearing.of(waiting).passed(deadline, allowed=moments.UNBIND_TIMEOUT, now=now)
 
 
