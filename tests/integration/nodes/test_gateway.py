@@ -2,26 +2,30 @@
 
 import asyncio
 import json
+import time
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from bettercompute import clock as clock_module
 from bettercompute import errors
 from bettercompute.coordination import heartbeats, leases
 from bettercompute.coordination.models import WorkItem
-from nodes import assignments, eligibility, enrollment, sessions
+from nodes import assignments, eligibility, enrollment, liveness, sessions
 from nodes.assignments import PlannedAssignment
 from nodes.models import (
     Assignment,
     Enrollment,
+    GatewayWatch,
     Node,
+    NodeCondition,
     NodeInventory,
     NodeKey,
     NodeSession,
 )
 from nodes.protocol import signing
+from nodes.sessions import Heard
 from tests.support import agents, supply
 from tests.support.agents import entry, sync
 
@@ -611,6 +615,12 @@ class TestReports:
 # --- ages, leases, beats --------------------------------------------------------------------------
 
 
+def only_when_told(bench):
+    """Stop the gateway's own turns: it flushes and beats when the test says so."""
+    for loop in bench.gateway._loops:
+        loop.cancel()
+
+
 @pytest.mark.rule("C8")
 @pytest.mark.rule("N2")
 class TestAges:
@@ -689,6 +699,106 @@ class TestAges:
         assert only == sorted(node.pk for node in nodes)
         assert set(NodeSession.objects.values_list("last_seen_at", flat=True)) == {clock.now()}
 
+    @pytest.mark.parametrize("off", [-3_600, 3_600], ids=["an hour slow", "an hour fast"])
+    def test_a_gateway_with_a_wrong_clock_fakes_no_liveness(self, clock, monkeypatch, off):
+        node = supply.node()
+        wall, wall_ns = time.time, time.time_ns  # noqa: TID251  # to be made wrong
+        monkeypatch.setattr(time, "time", lambda: wall() + off)
+        monkeypatch.setattr(time, "time_ns", lambda: wall_ns() + off * 10**9)
+
+        async def scenario(bench):
+            only_when_told(bench)
+            token = await bench.session(node.pk)
+            begun = await sync(clock.now)
+            found = []
+            for talks in [True, True, False, False, False, False]:
+                await sync(clock.advance, "5s")
+                bench.monotonic.seconds += 5
+                if talks:
+                    await bench.call("POST", "/heartbeat", {}, token=token)
+                await bench.gateway.flush.turn()
+                await sync(liveness.judge)
+                found.append(await sync(lambda: NodeCondition.objects.get().type))
+            return begun, found
+
+        begun, found = agents.run(scenario)
+        assert found == ["Connected"] * 4 + ["Disconnected"] * 2
+        assert NodeSession.objects.get().last_seen_at == begun + timedelta(seconds=10)
+        assert GatewayWatch.objects.get().beat_at == begun + timedelta(seconds=30)
+
+    def test_what_connecting_takes_is_silence_too_and_not_known_of(self, clock, monkeypatch):
+        node = supply.node()
+
+        async def scenario(bench):
+            only_when_told(bench)
+            await bench.session(node.pk)
+            begin = sessions.SESSIONS.one
+
+            def slow(statements, name, **parameters):
+                if name == "begin":
+                    clock.advance("9s")
+                    bench.monotonic.seconds += 9
+                return begin(name, **parameters)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(type(sessions.SESSIONS), "one", slow)
+                await bench.gateway.flush.turn()
+
+        agents.run(scenario)
+        heard_at = clock.now() - timedelta(seconds=9)
+        assert NodeSession.objects.get().last_seen_at == heard_at
+        assert GatewayWatch.objects.get().beat_at == heard_at
+
+    @pytest.mark.parametrize(
+        "heard_at", [1_001.0, float("nan"), float("inf"), float("-inf"), 899.0, -1e300]
+    )
+    def test_an_age_that_makes_no_sense_is_not_written(self, clock, heard_at, caplog):
+        node, other = supply.node(), supply.node()
+
+        async def scenario(bench):
+            for each in (node, other):
+                await bench.session(each.pk)
+
+        agents.run(scenario)
+        before = NodeSession.objects.get(node=node).last_seen_at
+        clock.advance("100s")
+        live = sessions.flush(
+            [Heard(node.pk, 1, heard_at), Heard(other.pk, 1, 990.0)],
+            gateway_id="own_test",
+            since=900.0,
+            monotonic=lambda: 1_000.0,
+        )
+        assert NodeSession.objects.get(node=node).last_seen_at == before
+        assert live == {other.pk}
+        assert NodeSession.objects.get(node=other).last_seen_at == clock.now() - timedelta(
+            seconds=10
+        )
+        assert "make no sense" in caplog.text
+
+    @pytest.mark.rule("C38")
+    def test_a_flush_that_fails_is_no_beat(self, clock, monkeypatch):
+        node = supply.node()
+
+        async def scenario(bench):
+            only_when_told(bench)
+            token = await bench.session(node.pk)
+            await bench.gateway.flush.turn()
+            before = await sync(lambda: GatewayWatch.objects.get().beat_at)
+            await sync(clock.advance, "5s")
+            bench.monotonic.seconds += 5
+            await bench.call("POST", "/heartbeat", {}, token=token)
+
+            def broken(*args, **kwargs):
+                raise OperationalError
+
+            with monkeypatch.context() as patched:
+                patched.setattr(sessions, "flush", broken)
+                await bench.gateway.flush._survive(bench.gateway.flush.turn)
+            return before, await sync(lambda: GatewayWatch.objects.get().beat_at)
+
+        before, after = agents.run(scenario)
+        assert before == after
+
     @pytest.mark.rule("C31")
     @pytest.mark.rule("C38")
     def test_a_gateway_holds_its_lease_and_beats_and_gives_both_up_when_it_stops(self):
@@ -749,6 +859,37 @@ class TestDatabaseAway:
             assert code(refused) == (503, "UNAVAILABLE")
             assert refused.headers["Retry-After"]
         assert later.json()["appliedSeq"] == 1
+
+    @pytest.mark.rule("C38")
+    def test_a_gateway_that_is_cut_off_sends_its_agents_to_another(self, away, clock):
+        node = supply.node()
+
+        async def scenario(bench):
+            only_when_told(bench)
+            token = await bench.session(node.pk)
+            await bench.call("GET", "/desired?generation=-1", token=token)
+            await bench.gateway.flush.turn()
+            away(bench)
+            statuses = []
+            for seconds in (30, 29, 1):
+                bench.monotonic.seconds += seconds
+                await bench.gateway.flush._survive(bench.gateway.flush.turn)
+                for method, path, body in [
+                    ("POST", "/heartbeat", {}),
+                    ("GET", "/desired?generation=0", None),
+                ]:
+                    answer = await bench.call(method, path, body, token=token)
+                    statuses.append(answer.status_code)
+            heard = bench.gateway.live.unflushed()
+            away(bench, away=False)
+            await bench.gateway.flush.turn()
+            back = await bench.call("POST", "/heartbeat", {}, token=token)
+            return statuses, heard[0].at_monotonic == bench.monotonic.seconds, back.status_code
+
+        statuses, is_heard, back = agents.run(scenario)
+        assert statuses == [200] * 4 + [503] * 2
+        assert is_heard, "a call that is refused is contact all the same"
+        assert back == 200
 
     def test_ages_grow_truthfully_meanwhile(self, away, clock):
         node = supply.node()
