@@ -65,7 +65,7 @@ async def _answer(scope: Scope, receive: Receive) -> Answer | None:
     if scope["path"] == health.HEALTH_PATH:
         return _plain(200, health.ALIVE)
     if scope["path"] == health.READY_PATH:
-        found = await _in_looking_thread(health.readiness)
+        found = await health.ready_soon()
         return _plain(found.status, found.body)
     try:
         _check_headers(dict(scope["headers"]))

@@ -103,7 +103,7 @@ class Application:
         """Whether new agents could join. Raises: errors.Unavailable, saying why not."""
         if self.gateway is None:
             raise errors.Unavailable("The gateway is starting.")
-        found = await self.gateway.database.run(health.readiness)
+        found = await health.ready_soon()
         if not found.ready:
             raise errors.Unavailable(found.reason)
         return {"status": "ready", "sessions": len(self.gateway.live)}

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -67,7 +67,7 @@ def test_a_database_that_is_away_is_not_ready(
     def refuse(self: object) -> None:
         raise OperationalError("connection refused to a secret host")
 
-    monkeypatch.setattr(type(connection), "cursor", refuse)
+    monkeypatch.setattr(type(connections["default"]), "cursor", refuse)
     answer = client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json() == {"status": "unavailable", "reason": "the database cannot be reached"}
