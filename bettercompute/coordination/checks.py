@@ -16,6 +16,7 @@ from bettercompute.coordination import (
     pacemaker,
     roles,
     schema,
+    timeouts,
     workqueue,
 )
 from bettercompute.findings import Check, Finding
@@ -197,6 +198,17 @@ def short_transactions() -> Iterable[Finding]:
         )
 
 
+@findings.check("database.timeouts")
+def role_timeouts() -> Iterable[Finding]:
+    """The database role has timeouts, which bound what a lost client of ours holds (C24)."""
+    if unset := timeouts.unset():
+        yield Finding(
+            "database.timeouts",
+            f"Sessions of our role begin without {', '.join(unset)}.",
+            "Run manage.py set_timeouts once as this role, then restart the control plane.",
+        )
+
+
 @findings.check("settings.debug")
 def debug_off() -> Iterable[Finding]:
     """The server shows nobody its insides."""
@@ -241,6 +253,7 @@ ALL: tuple[Check, ...] = (
     schema_guards,
     schema_migrated,
     short_transactions,
+    role_timeouts,
     debug_off,
     workers_alive,
     web_alive,

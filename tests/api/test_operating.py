@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from bettercompute import selfcheck
-from bettercompute.coordination import checks, heartbeats, leases
+from bettercompute.coordination import heartbeats, leases
 from bettercompute.coordination.models import Lease
 from tests.conftest import SimulatedClock
 from tests.support import cast, damage, supply
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No report of another test is the latest."""
     monkeypatch.setattr(selfcheck, "LATEST", selfcheck.Latest())
-    monkeypatch.setattr(checks, "answering_workers", lambda: ["celery@here"])
+    damage.equip(monkeypatch)
 
 
 @pytest.mark.parametrize("path", ["/selfcheck", "/leases"])

@@ -16,7 +16,7 @@ from django.db import connection
 
 from bettercompute import clock, wiring
 from bettercompute.coordination import checks as coordination
-from bettercompute.coordination import holdings, leases, workqueue
+from bettercompute.coordination import holdings, leases, timeouts, workqueue
 from bettercompute.coordination.models import Heartbeat, WorkItem
 from bettercompute.iam import projection
 from bettercompute.iam.models import AuthzResource, Policy
@@ -77,6 +77,15 @@ def healthy() -> World:
     held = set(active.allocations.get().device_ids)
     free = next(device for device in supply.devices(node) if device not in held)
     return World(node, active, pending, ended, free)
+
+
+_role_timeouts = timeouts.unset
+
+
+def equip(patch: pytest.MonkeyPatch) -> None:
+    """What no test's process has: a Celery worker that answers, and a role with timeouts."""
+    patch.setattr(coordination, "answering_workers", lambda: ["celery@here"])
+    patch.setattr(timeouts, "unset", list)
 
 
 Do = Callable[[World, pytest.MonkeyPatch], None]
@@ -189,6 +198,11 @@ def a_migration_is_not_applied(world: World, patch: pytest.MonkeyPatch) -> None:
         "DELETE FROM django_migrations WHERE id ="
         " (SELECT max(id) FROM django_migrations WHERE app = 'reservations')"
     )
+
+
+@_breaks("database.timeouts")
+def the_role_has_no_timeouts(world: World, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(timeouts, "unset", _role_timeouts)  # the test's own role has none
 
 
 @_breaks("settings.debug")

@@ -182,7 +182,7 @@ class TestCommand:
 
     def test_all_is_well_is_said_and_is_no_failure(self, capsys, monkeypatch):
         damage.healthy()
-        monkeypatch.setattr(checks, "answering_workers", lambda: ["celery@here"])
+        damage.equip(monkeypatch)
         call_command("selfcheck", "--json")
         assert json.loads(capsys.readouterr().out) == []
         call_command("selfcheck", "--all")

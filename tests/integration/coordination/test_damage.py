@@ -6,7 +6,6 @@ import pytest
 from django.db import transaction
 
 from bettercompute import selfcheck, wiring
-from bettercompute.coordination import checks as coordination
 from tests.support import damage
 from tests.support.damage import DAMAGES, SESSIONS, World
 
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.rule("C39")]
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """All is well; a worker of Celery's that answers is another test's (tests/faults)."""
-    monkeypatch.setattr(coordination, "answering_workers", lambda: ["celery@here"])
+    damage.equip(monkeypatch)
     return damage.healthy()
 
 
