@@ -137,7 +137,7 @@ class LengthRequired(ApiError):
 
 
 class PreconditionFailed(ApiError):
-    """The version in If-Match is not the current one."""
+    """It has changed since you looked: its version is not the one that you meant."""
 
     code = "PRECONDITION_FAILED"
     status = 412

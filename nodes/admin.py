@@ -71,7 +71,7 @@ def _cordon_effect(account: Any, row: Node) -> Effect:
 
 
 def _cordon(account: Any, row: Node, answers: Mapping[str, Any]) -> Outcome:
-    cordon.apply(_caller(account, row), node_id=row.pk)
+    cordon.apply(_caller(account, row), node_id=row.pk, if_match=answers["if_match"])
     return Outcome("cordoned, it takes no new placements")
 
 
@@ -87,7 +87,7 @@ def _uncordon_effect(account: Any, row: Node) -> Effect:
 
 
 def _uncordon(account: Any, row: Node, answers: Mapping[str, Any]) -> Outcome:
-    cordon.end(_caller(account, row), node_id=row.pk)
+    cordon.end(_caller(account, row), node_id=row.pk, if_match=answers["if_match"])
     return Outcome("uncordoned, it takes new placements again")
 
 
@@ -118,7 +118,12 @@ def _taint_effect(account: Any, row: Node) -> Effect:
 
 
 def _taint(account: Any, row: Node, answers: Mapping[str, Any]) -> Outcome:
-    taint.apply(_caller(account, row), node_id=row.pk, taints=answers["taints"])
+    taint.apply(
+        _caller(account, row),
+        node_id=row.pk,
+        taints=answers["taints"],
+        if_match=answers["if_match"],
+    )
     return Outcome(f"{len(answers['taints'])} taints")
 
 

@@ -34,8 +34,8 @@ class NodeView(ApiView):
     @schema.describe(query=TenantQuery, answers={200: wire.Node})
     def get(self, request: Request, node_id: str) -> HttpResponse:
         """Get it, with devices, resources and conditions."""
-        # No version as ETag: what is shown here changes without one (liveness, bookings).
-        return self.answer(queries.get(self.caller(self.query(TenantQuery).tenant_id), node_id))
+        shown = queries.get(self.caller(self.query(TenantQuery).tenant_id), node_id)
+        return self.answer(shown, version=shown.version, live=True)  # liveness, bookings
 
 
 class _Preview(Protocol):

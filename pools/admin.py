@@ -61,7 +61,12 @@ class PoolAdmin(EditedAdmin):
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """Other terms."""
-        catalogue.change_pool(row.pk, region=values["region"], policy=values["policy"])
+        catalogue.change_pool(
+            row.pk,
+            region=values["region"],
+            policy=values["policy"],
+            if_match=values["if_match"],
+        )
 
 
 @admin.register(Offer)
@@ -83,7 +88,9 @@ class OfferAdmin(EditedAdmin):
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """Other terms."""
-        catalogue.offer(row.pool, row.tenant, resources=values["resources"])
+        catalogue.offer(
+            row.pool, row.tenant, resources=values["resources"], if_match=values["if_match"]
+        )
 
 
 class QuotaForm(ReasonedForm):
@@ -112,6 +119,7 @@ class QuotaAdmin(EditedAdmin):
     ordering = ("tenant", "resource")
     on_add = ("tenant", "resource", "max")
     on_change = ("max",)
+    guarded = False  # its version moves with every charge, which changes no limit
 
     def add_row(self, account: Any, values: dict[str, Any]) -> QuotaUsage:
         """A first limit."""

@@ -30,7 +30,8 @@ class PoolView(ApiView):
     def get(self, request: Request, pool_id: str) -> HttpResponse:
         """Get a pool, with what is free of it now."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
-        return self.answer(queries.get(caller, pool_id))
+        shown = queries.get(caller, pool_id)
+        return self.answer(shown, version=shown.version, live=True)  # what is free now
 
 
 class TimelineView(ApiView):

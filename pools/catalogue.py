@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from django.db import transaction
-from django.db.models import F
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from bettercompute import durations, errors, sql
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Tenant
+from bettercompute.web import etags
 from bettercompute.wire.base import WireModel
 from bettercompute.wire.reservations import Binding
 from pools import quota
@@ -174,23 +174,45 @@ def create_pool(
     )
 
 
-def change_pool(pool_id: str, *, region: str, policy: Mapping[str, Any]) -> None:
+def change_pool(
+    pool_id: str,
+    *,
+    region: str,
+    policy: Mapping[str, Any],
+    if_match: frozenset[int] | None = None,
+) -> None:
     """Other terms for a pool, from the next request on; what is reserved keeps its own.
 
     Raises:
         errors.InvalidInput: the policy is not one, with the paths of what is wrong.
+        errors.NotFound: there is no such pool.
+        errors.PreconditionFailed: its version is not one of ``if_match`` (C2).
     """
     parse_policy(json.dumps(dict(policy)))
-    Pool.objects.filter(pk=pool_id).update(
-        region=region, policy=dict(policy), version=F("version") + 1
-    )
+    with transaction.atomic():
+        pool = Pool.objects.select_for_update(no_key=True).filter(pk=pool_id).first()
+        if pool is None:
+            raise errors.NotFound(f"There is no pool {pool_id}.")
+        etags.require(pool.version, if_match)
+        pool.region, pool.policy, pool.version = region, dict(policy), pool.version + 1
+        pool.save(update_fields=["region", "policy", "version"])
 
 
-def offer(pool: Pool, tenant: Tenant, *, resources: Mapping[str, int] | None = None) -> Offer:
+def offer(
+    pool: Pool,
+    tenant: Tenant,
+    *,
+    resources: Mapping[str, int] | None = None,
+    if_match: frozenset[int] | None = None,
+) -> Offer:
     """Let another tenant book a pool; once more changes nothing but the terms.
 
     ``resources`` (vcpu, memoryGiB) may be booked beyond the GPUs' share by a tenant that has no
     quota of its own for them (R30).
+
+    Raises:
+        errors.InvalidInput: another resource is named.
+        errors.PreconditionFailed: the offer's version is not one of ``if_match`` (C2).
     """
     named = dict(resources or {})
     unknown = sorted(set(named) - {quota.VCPU, quota.MEMORY_GIB})
@@ -198,9 +220,13 @@ def offer(pool: Pool, tenant: Tenant, *, resources: Mapping[str, int] | None = N
         raise errors.InvalidInput.at(f"resources.{unknown[0]}", "must be vcpu or memoryGiB")
     with transaction.atomic():
         quota.grant_missing(tenant.pk, named)
-        made, _ = Offer.objects.update_or_create(
+        made, is_new = Offer.objects.select_for_update(no_key=True).get_or_create(
             pool=pool, tenant=tenant, defaults={"resources": named}
         )
+        if not is_new:
+            etags.require(made.version, if_match)
+            made.resources, made.version = named, made.version + 1
+            made.save(update_fields=["resources", "version"])
     return made
 
 

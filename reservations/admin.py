@@ -50,7 +50,7 @@ def _release_effect(account: Any, row: Reservation) -> Effect:
 
 def _release(account: Any, row: Reservation, answers: Mapping[str, Any]) -> Outcome:
     caller = callers.for_tenant(cast("Account", account), row.tenant_id)
-    after = ending.release(caller, reservation_id=row.pk)
+    after = ending.release(caller, reservation_id=row.pk, if_match=answers["if_match"])
     return Outcome(f"it is {after.state}")
 
 

@@ -22,15 +22,20 @@ from reservations.models import Allocation, Reservation
 def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:
     """Set and clear the conditions of an active reservation from its nodes and devices."""
     allocations = ending.live_allocations(reservation)
-    _follow_reports(reservation, allocations)
+    followed = _follow_reports(reservation, allocations)
     wanted = _degraded(reservation.conditions, _troubles(allocations), clock.to_ms(now))
     wanted = _ending_soon(reservation, wanted, now, effects)
     if wanted != reservation.conditions:
         lifecycle.amend(reservation, {"conditions": wanted})
+    elif followed:
+        lifecycle.touch(reservation)
 
 
-def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation]) -> None:
-    """An allocation that its node let go of binds again; ``BindingLost`` lasts until it has."""
+def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation]) -> bool:
+    """An allocation that its node let go of binds again; ``BindingLost`` lasts until it has.
+
+    Answers whether any changed.
+    """
     reports = {report.allocation_id: report for report in assignments.reports(reservation.id)}
     said = verdict.judge(allocations, reports)
     for allocation in said.lost:
@@ -38,6 +43,7 @@ def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation])
     for allocation in said.bound:
         document = verdict.document(allocation, reports[allocation.id])
         lifecycle.move_allocation(allocation, AllocationState.BOUND, {"binding": document})
+    return bool(said.lost or said.bound)
 
 
 def _troubles(allocations: Sequence[Allocation]) -> Iterable[tuple[Reason, str]]:

@@ -100,6 +100,14 @@ def amend(reservation: Reservation, values: Mapping[str, Any]) -> None:
     reservation.save(update_fields=[*values, "version"])
 
 
+def touch(reservation: Reservation) -> None:
+    """A new version of the locked reservation whose allocations changed, and no column of its own.
+
+    What is answered of a reservation has its allocations in it, and one version is one answer (C2).
+    """
+    amend(reservation, {})
+
+
 def _remember(row: Reservation | Allocation, after: str, values: Mapping[str, Any]) -> None:
     row.state = after
     for name, value in values.items():

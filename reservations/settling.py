@@ -19,6 +19,8 @@ def settle(reservation: Reservation, now: datetime) -> None:
     gone = {report.allocation_id for report in reports if report.let_go}
     if not gone:
         return
-    releasing = reservation.allocations.filter(state=AllocationState.RELEASING, id__in=gone)
-    ending.free(list(releasing.order_by("id")), after=AllocationState.RELEASED, at=now)
+    rows = reservation.allocations.filter(state=AllocationState.RELEASING, id__in=gone)
+    if releasing := list(rows.order_by("id")):
+        lifecycle.touch(reservation)
+        ending.free(releasing, after=AllocationState.RELEASED, at=now)
     assignments.forget(gone, waking=[(lifecycle.POOL_KIND, reservation.pool_id, None)])

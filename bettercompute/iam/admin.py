@@ -65,7 +65,7 @@ class TenantAdmin(EditedAdmin):
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """Another name."""
-        tenants.rename(row.pk, name=values["name"])
+        tenants.rename(row.pk, name=values["name"], if_match=values["if_match"])
 
 
 class AccountForm(ReasonedForm):
@@ -283,7 +283,8 @@ class PolicyAdmin(EditedAdmin):
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """A new version."""
-        policies.replace(_operator(account, row.tenant_id), row.pk, draft=_draft(values))
+        operator = _operator(account, row.tenant_id)
+        policies.replace(operator, row.pk, draft=_draft(values), if_match=values["if_match"])
 
 
 def _draft(values: Mapping[str, Any]) -> policies.Draft:

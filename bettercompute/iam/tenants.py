@@ -1,7 +1,8 @@
 """Tenants: who owns pools and reservations."""
 
-from django.db import models
+from django.db import transaction
 
+from bettercompute.errors import NotFound, PreconditionFailed
 from bettercompute.iam.models import Tenant
 
 
@@ -10,6 +11,18 @@ def create(*, slug: str, name: str) -> Tenant:
     return Tenant.objects.create(slug=slug, name=name)
 
 
-def rename(tenant_id: str, *, name: str) -> None:
-    """Call a tenant something else; its slug, which others refer to, stays."""
-    Tenant.objects.filter(pk=tenant_id).update(name=name, version=models.F("version") + 1)
+def rename(tenant_id: str, *, name: str, if_match: frozenset[int] | None = None) -> None:
+    """Call a tenant something else; its slug, which others refer to, stays.
+
+    Raises:
+        NotFound: there is no such tenant.
+        PreconditionFailed: its version is not one of ``if_match``.
+    """
+    with transaction.atomic():
+        tenant = Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id).first()
+        if tenant is None:
+            raise NotFound(f"There is no tenant {tenant_id}.")
+        if if_match is not None and tenant.version not in if_match:
+            raise PreconditionFailed(version=tenant.version)
+        tenant.name, tenant.version = name, tenant.version + 1
+        tenant.save(update_fields=["name", "version"])

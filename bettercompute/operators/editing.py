@@ -23,13 +23,19 @@ VALUE_MAX = 500
 
 
 class ReasonedForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
-    """A row's form that asks why."""
+    """A row's form that asks why, and remembers which version it showed (C2)."""
 
+    seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
     reason = forms.CharField(
         max_length=operations.REASON_MAX,
         help_text="Kept in the audit with your name.",
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "seen_version" in self.fields and self.instance.pk is not None:
+            self.initial["seen_version"] = getattr(self.instance, "version", None)
 
 
 class EditedAdmin(OperatorsAdmin):
@@ -43,6 +49,8 @@ class EditedAdmin(OperatorsAdmin):
     unsaid: frozenset[str] = frozenset({"password"})
     #: What may be left empty.
     optional: frozenset[str] = frozenset()
+    #: Whether a change is refused where the row is not at the version that the form showed.
+    guarded = True
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Where a row can be made at all."""
@@ -54,8 +62,14 @@ class EditedAdmin(OperatorsAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """What may be filled in, why, and the rest to look at."""
-        asked = self.on_add if obj is None else self.on_change
-        return [*asked, "reason", *self.get_readonly_fields(request, obj)]
+        if obj is None:
+            return [*self.on_add, "reason"]
+        seen = ["seen_version"] if self._is_guarded else []
+        return [*self.on_change, "reason", *seen, *self.get_readonly_fields(request, obj)]
+
+    @property
+    def _is_guarded(self) -> bool:
+        return self.guarded and hasattr(self.model, "version")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Every column that cannot be changed, once there is a row."""
@@ -91,7 +105,7 @@ class EditedAdmin(OperatorsAdmin):
         why = form.cleaned_data["reason"]
         with audit.act(request.user, obj, what, why=why, adds=not change) as entry:
             if change:
-                self.change_row(request.user, obj, form.cleaned_data)
+                self.change_row(request.user, obj, {**form.cleaned_data, **_if_match(form)})
             else:
                 made = self.add_row(request.user, form.cleaned_data)
                 obj.pk = made.pk
@@ -120,7 +134,8 @@ class EditedAdmin(OperatorsAdmin):
         """Written already."""
 
     def _what(self, form: Any, *, change: bool) -> str:
-        said = [self._said(name, form, change) for name in form.changed_data if name != "reason"]
+        asked = [name for name in form.changed_data if name not in {"reason", "seen_version"}]
+        said = [self._said(name, form, change) for name in asked]
         verb = "Change" if change else "Add"
         return f"{verb}: {'; '.join(said) or 'nothing'}"
 
@@ -133,6 +148,12 @@ class EditedAdmin(OperatorsAdmin):
             if change
             else f"{name} {after}"
         )
+
+
+def _if_match(form: Any) -> dict[str, frozenset[int] | None]:
+    """The version that the form showed, as If-Match of the API; None where it showed none."""
+    seen = form.cleaned_data.get("seen_version")
+    return {"if_match": None if seen is None else frozenset({seen})}
 
 
 def _short(value: object) -> str:

@@ -6,6 +6,7 @@ to several is several acts, each audited by itself: one that is refused does not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,11 @@ class Asked:
     effect: Effect | None
     refusal: str = ""
 
+    @property
+    def version(self) -> int | str:
+        """What the effect was shown of; empty where rows have no versions."""
+        return getattr(self.row, "version", "")
+
 
 def offered(register: OperatorsAdmin, row: models.Model) -> list[Button]:
     """The buttons of a row's page."""
@@ -186,7 +192,8 @@ def _do(
     answers: Mapping[str, Any],
 ) -> HttpResponse:
     secrets = []
-    for row in rows:
+    for row, seen in zip(rows, _seen(request, rows), strict=True):
+        answers = {**answers, "if_match": seen}
         try:
             with audit.act(request.user, row, operation.label, why=answers["reason"]) as entry:
                 outcome = operation.apply(request.user, row, answers)
@@ -208,6 +215,15 @@ def _do(
         "back": _home(register, rows),
     }
     return TemplateResponse(request, "admin/secret.html", context)
+
+
+def _seen(request: HttpRequest, rows: list[models.Model]) -> list[frozenset[int] | None]:
+    """The version of each row whose effect was shown, as If-Match of the API (C2)."""
+    said = dict(zip(request.POST.getlist("id"), request.POST.getlist("version"), strict=False))
+    versions = [said.get(str(row.pk), "") for row in rows]
+    return [
+        frozenset({int(text)}) if re.fullmatch(r"[0-9]{1,18}", text) else None for text in versions
+    ]
 
 
 def _home(register: OperatorsAdmin, rows: list[models.Model]) -> str:

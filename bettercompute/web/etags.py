@@ -7,6 +7,8 @@ from django.http import HttpRequest
 
 from bettercompute.errors import InvalidInput, PreconditionFailed
 
+_DIGEST_BYTES = 12
+_VERSION = re.compile(rf"([0-9]{{1,18}})(?:\.[0-9a-f]{{{2 * _DIGEST_BYTES}}})?")
 _TAG = re.compile(r'\s*(W/)?"([\x21\x23-\x7e]*)"\s*(?:,|\Z)')
 
 
@@ -15,9 +17,17 @@ def of_version(version: int) -> str:
     return f'"{version}"'
 
 
+def of_version_and_content(version: int, content: bytes) -> str:
+    """The ETag of what also shows things that change without its version: liveness, what is free.
+
+    A write is guarded by the version in it alone; a get is new when any of it is.
+    """
+    return f'"{version}.{_digest(content)}"'
+
+
 def of_content(content: bytes) -> str:
     """The ETag of what has no version of its own."""
-    return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+    return f'"{_digest(content)}"'
 
 
 def if_match(request: HttpRequest) -> frozenset[int] | None:
@@ -32,7 +42,8 @@ def if_match(request: HttpRequest) -> frozenset[int] | None:
         return None
     # A weak tag never matches here: only a strong one says "exactly this version" (RFC 9110).
     tags = [tag for weak, tag in _tags(header, "If-Match") if not weak]
-    versions = frozenset(int(tag) for tag in tags if re.fullmatch(r"[0-9]{1,18}", tag))
+    found = [_VERSION.fullmatch(tag) for tag in tags]
+    versions = frozenset(int(match[1]) for match in found if match is not None)
     if not versions:
         raise PreconditionFailed('If-Match has no strong ETag of ours, such as "3".')
     return versions
@@ -68,3 +79,7 @@ def _tags(header: str, name: str) -> list[tuple[bool, str]]:
         found.append((bool(tag[1]), tag[2]))
         position = tag.end()
     return found
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()

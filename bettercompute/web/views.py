@@ -108,12 +108,18 @@ class ApiView(APIView):
         *,
         status: int = 200,
         version: int | None = None,
+        live: bool = False,
     ) -> HttpResponse:
-        """A JSON answer. With a version it has an ETag; a get that the client has is 304."""
+        """A JSON answer. With a version it has an ETag; a get that the client has is 304.
+
+        ``live`` says that it also shows what changes without its version.
+        """
         body = rendering.to_bytes(content)
         is_read = self.request.method in {"GET", "HEAD"}
         etag = None
-        if version is not None:
+        if version is not None and live:
+            etag = etags.of_version_and_content(version, body)
+        elif version is not None:
             etag = etags.of_version(version)
         elif is_read:
             etag = etags.of_content(body)

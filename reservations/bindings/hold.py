@@ -54,6 +54,8 @@ def advance(reservation: Reservation, now: datetime, effects: Effects) -> None:
         _line_up(reservation, allocations, HELD_BY_EARLIER, now=now, effects=effects)
     else:
         _want(reservation, allocations)
+        if said.bound:
+            lifecycle.touch(reservation)
 
 
 def _want(reservation: Reservation, allocations: Sequence[Allocation]) -> None:

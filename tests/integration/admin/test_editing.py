@@ -160,3 +160,44 @@ def test_without_a_reason_nothing_is_stored(world: World, olga: Client) -> None:
     change(olga, "pools_pool", world.pool, region="eu", policy=json.dumps({}), reason=" ")
     assert Pool.objects.get(pk=world.pool.pk).region != "eu"
     assert not LogEntry.objects.filter(object_id=world.pool.pk).exists()
+
+
+@pytest.mark.rule("C2")
+class TestVersions:
+    """A form that somebody has had open for long overwrites nobody's change."""
+
+    def forms(self, world: World) -> dict[str, tuple[Any, dict[str, str]]]:
+        """Each register with versions: a row, and what to fill in."""
+        policy = Policy.objects.create(name="stop", text=FORBID)
+        return {
+            "iam_tenant": (cast.tenant("acme"), {"name": "Acme 2"}),
+            "iam_policy": (policy, {"name": "stop", "text": FORBID, "enabled": "on"}),
+            "pools_pool": (world.pool, {"region": "eu", "policy": "{}"}),
+            "pools_offer": (Offer.objects.get(pool=world.pool), {"resources": '{"vcpu": 8}'}),
+        }
+
+    def test_a_form_posts_the_version_it_showed(self, world: World, olga: Client) -> None:
+        for register, (row, _) in self.forms(world).items():
+            path = reverse(f"admin:{register}_change", args=[row.pk])
+            shown = type(row).objects.get(pk=row.pk).version
+            field = f'<input type="hidden" name="seen_version" value="{shown}"'
+            assert field in olga.get(path).content.decode(), register
+
+    def test_an_old_form_is_refused_and_changes_nothing(self, world: World, olga: Client) -> None:
+        for register, (row, values) in self.forms(world).items():
+            rows = type(row).objects.filter(pk=row.pk)
+            seen = rows.get().version
+            rows.update(version=seen + 1)
+            before = rows.values().get()
+            answer = change(olga, register, row, **values, seen_version=str(seen))
+            assert "changed since you looked" in answer.content.decode(), register
+            assert rows.values().get() == before, register
+            assert "refused" in said_of(row)
+
+    def test_a_fresh_form_is_stored_as_a_new_version(self, world: World, olga: Client) -> None:
+        for register, (row, values) in self.forms(world).items():
+            rows = type(row).objects.filter(pk=row.pk)
+            seen = rows.get().version
+            change(olga, register, row, **values, seen_version=str(seen))
+            assert rows.get().version == seen + 1, register
+            assert "seen_version" not in said_of(row)

@@ -283,3 +283,33 @@ class TestAsking:
         answer = do(olga, "nodes_node", "cordon", world.node.pk)
         assert answer.status_code == 500
         assert entry_of(world.node).change_message.endswith("Outcome: begun")
+
+
+@pytest.mark.rule("C2", "N18")
+class TestVersions:
+    """What is done is what was shown."""
+
+    def test_the_page_posts_the_version_whose_effect_it_showed(
+        self, world: World, olga: Client
+    ) -> None:
+        page = ask(olga, "nodes_node", "cordon", world.node.pk)
+        version = Node.objects.get(pk=world.node.pk).version
+        assert f'<input type="hidden" name="version" value="{version}">' in page
+
+    def test_a_row_that_changed_meanwhile_is_not_touched(self, world: World, olga: Client) -> None:
+        version = Node.objects.get(pk=world.node.pk).version
+        eligibility.set_labels(world.node.pk, {"rack": "9"})
+        answer = do(olga, "nodes_node", "cordon", world.node.pk, version=str(version))
+        assert "changed since you looked" in answer.content.decode()
+        assert not Node.objects.get(pk=world.node.pk).cordoned
+        assert_audited(world.node, "Cordon", "refused")
+        do(olga, "nodes_node", "cordon", world.node.pk, version=str(version + 1))
+        assert Node.objects.get(pk=world.node.pk).cordoned
+
+    def test_a_release_of_what_is_another_by_now_is_refused(
+        self, world: World, olga: Client
+    ) -> None:
+        version = world.active.version
+        Reservation.objects.filter(pk=world.active.pk).update(version=version + 1)
+        do(olga, "reservations_reservation", "release", world.active.pk, version=str(version))
+        assert Reservation.objects.get(pk=world.active.pk).state == "active"
