@@ -181,6 +181,7 @@ class _Client:
         if name in {"create", "replay"} and self.load._board.crowded(self.load.live_max):
             name = self.rng.choice(["release", "cancel", "get"])
         how: dict[str, Callable[[], Call | None]] = {
+            "create": lambda: None,
             "replay": self._replay,
             "twist": self._twist,
             "get": lambda: self._on_target("get"),
@@ -191,8 +192,7 @@ class _Client:
             "stranger": self._stranger,
             "quotas": self._quotas,
         }
-        call = how[name]() if name in how else None
-        self._send(call or self._create())
+        self._send(how[name]() or self._create())
 
     # --- operations -----------------------------------------------------------------------------
 
