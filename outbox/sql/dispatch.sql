@@ -19,7 +19,7 @@ DELETE FROM outbox_cursors WHERE sink = %(sink)s::text;
 
 -- name: lag
 -- How much each sink has before it, and since when.
-SELECT c.sink, count(o.seq), coalesce(max(compute_now() - o.time), interval '0')
+SELECT c.sink, count(o.seq), coalesce(compute_now() - min(o.time), interval '0')
   FROM outbox_cursors AS c
   LEFT JOIN outbox AS o ON (o.txid, o.seq) > (c.txid, c.seq)
  GROUP BY c.sink

@@ -16,14 +16,20 @@ SELECT wanted.kind, wanted.key, wanted.shard, 1, 0, '',
        not_before = least(work_queue.not_before, excluded.not_before);
 
 -- name: due_shards
--- Of these shards, those with something to do, the most overdue first.
-SELECT shard
-  FROM work_queue
- WHERE shard = ANY (%(shards)s::int[])
-   AND not_before <= compute_now()
-   AND (claimed_until IS NULL OR claimed_until <= compute_now())
- GROUP BY shard
- ORDER BY min(not_before), shard;
+-- Of these shards, those with something to do, the most overdue first. One look into the index a
+-- shard, however many thousands are due: it is asked before every batch.
+SELECT wanted.shard
+  FROM unnest(%(shards)s::int[]) AS wanted (shard)
+ CROSS JOIN LATERAL (
+    SELECT not_before
+      FROM work_queue
+     WHERE work_queue.shard = wanted.shard
+       AND not_before <= compute_now()
+       AND (claimed_until IS NULL OR claimed_until <= compute_now())
+     ORDER BY not_before
+     LIMIT 1
+ ) AS first
+ ORDER BY first.not_before, wanted.shard;
 
 -- name: claim
 -- C26: rows another worker is claiming are skipped, not waited for; overdue work goes in time order.
@@ -78,7 +84,7 @@ UPDATE work_queue
 
 -- name: lag
 -- How many rows are overdue, and by how long the worst.
-SELECT count(*), coalesce(max(compute_now() - not_before), interval '0')
+SELECT count(*), coalesce(compute_now() - min(not_before), interval '0')
   FROM work_queue
  WHERE not_before <= compute_now();
 
