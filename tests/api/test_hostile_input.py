@@ -1,8 +1,8 @@
 """Bad input of any kind, on every route: a problem+json 4xx that names the field, never a 500, and
 nothing changed (A3, A5, A11, R2).
 
-The routes are those of the URL configuration; a new one fails here until it has a valid body below,
-from which the bad ones are made.
+The routes are those of the URL configuration; a new one fails here until it has a body in
+tests/support/valid_requests.py, from which the bad ones are made.
 """
 
 import json

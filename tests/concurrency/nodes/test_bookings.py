@@ -49,6 +49,7 @@ def test_a_rival_gets_the_device_when_the_holder_rolls_back() -> None:
         assert attempt.result() == 1
 
 
+@pytest.mark.case(1, 12)
 def test_of_many_at_once_exactly_one_gets_the_device() -> None:
     (device,) = supply.devices(supply.node(gpus=1))
     window = supply.window()

@@ -31,6 +31,7 @@ def test_a_change_that_waited_for_a_placer_sees_its_booking() -> None:
 
 @pytest.mark.rule("C11")
 @pytest.mark.rule("C10")
+@pytest.mark.case(11)
 def test_of_changes_and_placers_at_once_one_kind_wins_and_the_atom_rule_holds() -> None:
     (gpu,) = supply.devices(supply.node(gpus=1))
     window = supply.window()

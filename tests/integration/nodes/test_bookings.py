@@ -25,6 +25,7 @@ def test_two_bookings_of_a_device_never_overlap() -> None:
 
 
 @pytest.mark.rule("C9")
+@pytest.mark.case(14)
 def test_back_to_back_bookings_touch_without_overlap() -> None:
     (device,) = supply.devices(supply.node(gpus=1))
     early, late = supply.window(hours=1), supply.window(timedelta(hours=1), hours=1)

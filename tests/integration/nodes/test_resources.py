@@ -40,6 +40,7 @@ def test_next_mondays_booking_does_not_take_todays_cpus() -> None:
     assert not _book(node.pk, "alloc_across", 1, **supply.window(hours=24 * 8))
 
 
+@pytest.mark.case(14)
 def test_the_peak_counts_bookings_that_overlap_each_other_not_just_the_window() -> None:
     node = supply.node(vcpu=102)
     # Two bookings of 60 that follow each other: together 120, at their peak 60.
@@ -113,6 +114,7 @@ def test_freeing_after_the_natural_end_counts_again(clock: SimulatedClock) -> No
     assert _row(node.pk).allocated == 0
 
 
+@pytest.mark.case(25)
 def test_a_host_that_shrinks_under_its_bookings_is_reported_and_admits_nothing() -> None:
     node = supply.node(vcpu=102)
     _book(node.pk, "alloc_a", 60, **supply.window(hours=2))

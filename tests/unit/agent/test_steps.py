@@ -137,6 +137,7 @@ def test_an_ending_that_is_still_listed_as_wanted_stays():
         ("GPU-m/m0-1g.10gb", "GPU-m/m0-1g.10gb"),
     ],
 )
+@pytest.mark.case(11, 12)
 def test_an_assignment_that_overlaps_a_hold_is_refused(held, wanted):
     kept = assignment("alloc_1", held)
     rival = assignment("alloc_2", wanted)
@@ -258,6 +259,7 @@ class Node:
 @pytest.mark.rule("C15")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(many, min_size=1, max_size=5))
+@pytest.mark.case(12)
 def test_safety_no_history_of_desired_states_ever_holds_silicon_twice(history):
     node = Node()
     for chosen in history:
