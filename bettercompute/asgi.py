@@ -19,7 +19,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from pydantic import BaseModel
 
-from bettercompute import errors
+from bettercompute import clock, errors
 from bettercompute.web import bridge, health, longpoll, problems, requests
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
 from bettercompute.web.heart import Heart
@@ -42,6 +42,7 @@ def _beat() -> None:
     from reservations import outages  # its models load only once Django is set up
 
     outages.beat()
+    clock.synchronise()  # C7: a web process holds no lease at whose renewal it would
 
 
 _heart = Heart(_beat)

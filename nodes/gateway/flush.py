@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from django.db import transaction
 
-from bettercompute import errors
+from bettercompute import clock, errors
 from bettercompute.coordination import heartbeats, leases, owner
 from bettercompute.coordination.leases import Lease
 from nodes import hearing, sessions
@@ -82,6 +82,7 @@ class Flush:
             )
             if beats:
                 self._lease = leases.take(self.lease_name, ttl_seconds=LEASE_SECONDS)
+                clock.synchronise()  # C7: sampled at every renewal
                 heartbeats.beat(ROLE)
                 age = self._live.monotonic() - known_at
                 hearing.beat(self.gateway_id, age_seconds=age)

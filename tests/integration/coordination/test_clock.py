@@ -3,7 +3,9 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
+from bettercompute import asgi
 from bettercompute import clock as clock_module
+from nodes.gateway import flush, live
 
 
 @pytest.mark.rule("C5")
@@ -105,6 +107,22 @@ def test_a_wrong_wall_clock_changes_nothing(monkeypatch):
     before = clock_module.now()
     monkeypatch.setattr(clock_module.time, "time", lambda: 0.0)
     assert clock_module.now() == before
+
+
+@pytest.mark.rule("C7")
+@pytest.mark.django_db
+def test_processes_that_hold_no_shard_follow_the_database_too(monkeypatch):
+    """A web process with each heartbeat, a gateway with each renewal of its lease."""
+    sampled = []
+    monkeypatch.setattr(clock_module, "synchronise", lambda: sampled.append("web"))
+    asgi._beat()
+    assert sampled == ["web"]
+    monkeypatch.setattr(clock_module, "synchronise", lambda: sampled.append("gateway"))
+    telling = flush.Flush(live.Live(), database=None)
+    telling._write([], 0.0, beats=False)
+    assert sampled == ["web"]
+    telling._write([], 0.0, beats=True)
+    assert sampled == ["web", "gateway"]
 
 
 @pytest.mark.parametrize("milliseconds", [0, 1, 999, 1_772_442_000_123, 253_402_300_799_999])
