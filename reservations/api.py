@@ -73,7 +73,7 @@ class ReleaseView(ApiView):
         """Release it now: a pending one is cancelled, an ended one stays as it is."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         ended = ending.release(caller, reservation_id=reservation_id, if_match=self.if_match())
-        shown = queries.answer(ended)
+        shown = queries.answer(ended.id)
         return self.answer(shown, version=shown.version)
 
 
@@ -85,7 +85,7 @@ class CancelView(ApiView):
         """Cancel it."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         ended = ending.cancel(caller, reservation_id=reservation_id, if_match=self.if_match())
-        shown = queries.answer(ended)
+        shown = queries.answer(ended.id)
         return self.answer(shown, version=shown.version)
 
 

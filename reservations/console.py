@@ -223,8 +223,7 @@ def status(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpR
 
 
 def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presentation.Page:
-    row = queries.access(visitor.caller, reservation_id)
-    shown = queries.answer(row)
+    row, shown = queries.look(visitor.caller, reservation_id)
     return presentation.page(
         shown,
         Life(row.placed_at, row.bound_at, row.ended_at),

@@ -1,10 +1,12 @@
 """Reads of reservations: one, a page, and the rows behind a use case."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import Q, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, Q, QuerySet
+from django.db.models.functions import JSONObject
 
 from bettercompute import clock, errors, sql, states
 from bettercompute.columns import ComputeNow
@@ -79,7 +81,7 @@ def get(caller: Caller, reservation_id: str) -> wire.Reservation:
         errors.NotFound: as for ``access``.
         errors.AccessDenied: a policy denies it.
     """
-    reservation = access(caller, reservation_id)
+    reservation, shown = look(caller, reservation_id)
     decision = decisions.decide(
         caller,
         "compute:reservations:read",
@@ -87,13 +89,28 @@ def get(caller: Caller, reservation_id: str) -> wire.Reservation:
         attributes=Attributes(tenant=reservation.tenant_id, owner=reservation.owner_id),
     )
     decision.require()
-    return answer(reservation)
-
-
-def answer(reservation: Reservation) -> wire.Reservation:
-    """A row as answered, with its allocations."""
-    (shown,) = _answers([reservation])
     return shown
+
+
+def look(caller: Caller, reservation_id: str) -> tuple[Reservation, wire.Reservation]:
+    """The row, and the reservation as answered, of one instant; no policy is asked.
+
+    Raises:
+        errors.NotFound: as for ``access``.
+    """
+    rows = _with_parts(Reservation.objects.filter(id=reservation_id))
+    row = _visible(caller, rows, reservation_id)
+    return row, _answer(row, _parts(row))
+
+
+def answer(reservation_id: str) -> wire.Reservation:
+    """A reservation as answered, as it is now.
+
+    Raises:
+        Reservation.DoesNotExist: there is no such row: a mistake of ours.
+    """
+    row = _with_parts(Reservation.objects.filter(id=reservation_id)).get()
+    return _answer(row, _parts(row))
 
 
 def page(
@@ -115,10 +132,10 @@ def page(
         rows = rows.filter(_behind(rows, cursor))
     if filters.states:
         rows = rows.filter(state__in=filters.states)
-    found = list(rows.order_by("-created_at", "-id")[: limit + 1])
+    found = list(_with_parts(rows).order_by("-created_at", "-id")[: limit + 1])
     more = len(found) > limit
-    shown = found[:limit]
-    return Page(tuple(_answers(shown)), shown[-1].id if more else None)
+    shown = tuple(_answer(row, _parts(row)) for row in found[:limit])
+    return Page(shown, shown[-1].id if more else None)
 
 
 def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
@@ -131,15 +148,8 @@ def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
 
 def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
     """The row as answered, by the transaction that just wrote it and its allocations."""
-    return _answer(row, sorted(allocations, key=lambda allocation: allocation.id))
-
-
-def _answers(rows: Sequence[Reservation]) -> list[wire.Reservation]:
-    """Rows as answered; one query for the allocations of all of them."""
-    allocations: dict[str, list[Allocation]] = {row.id: [] for row in rows}
-    for allocation in current_allocations(allocations):
-        allocations[allocation.reservation_id].append(allocation)
-    return [_answer(row, allocations[row.id]) for row in rows]
+    parts = [_allocation(allocation) for allocation in sorted(allocations, key=lambda a: a.id)]
+    return _answer(row, parts)
 
 
 def live_keys() -> list[str]:
@@ -152,18 +162,29 @@ def pending_pools() -> list[str]:
     return [key for (key,) in RESERVATIONS.all("pending_pools")]
 
 
-def current_allocations(reservation_ids: Iterable[str]) -> QuerySet[Allocation]:
-    """Allocations that a reservation has now, or had when it ended; failed tries are history."""
-    return (
-        Allocation.objects.filter(reservation_id__in=list(reservation_ids))
+def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
+    """Rows with the allocations they have, or had when they ended; failed tries are history.
+
+    One statement reads both, so an answer is of one instant: two would show a version with the
+    allocations of the next one.
+    """
+    parts = (
+        Allocation.objects.filter(reservation_id=OuterRef("pk"))
         .exclude(state=states.AllocationState.FAILED)
         .order_by("id")
+        .values(part=JSONObject(**{name: name for name in wire.Allocation.model_fields}))
     )
+    return rows.annotate(parts=ArraySubquery(parts))
 
 
-def _answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
-    shown = [_allocation(allocation) for allocation in allocations]
-    bindings = [a.binding for a in shown if a.binding is not None]
+def _parts(row: Reservation) -> list[wire.Allocation]:
+    """The allocations that ``_with_parts`` read with the row."""
+    read: list[dict[str, Any]] = row.parts  # type: ignore[attr-defined]  # the annotation
+    return [wire.Allocation(**part) for part in read]
+
+
+def _answer(row: Reservation, parts: Sequence[wire.Allocation]) -> wire.Reservation:
+    bindings = [part.binding for part in parts if part.binding is not None]
     return wire.Reservation(
         id=row.id,
         tenant_id=row.tenant_id,
@@ -175,11 +196,11 @@ def _answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reserva
         idempotency_key=row.idempotency_key,
         conditions=[wire.Condition.model_validate(entry) for entry in row.conditions],
         # A gang reads its bindings from its allocations (R5).
-        binding=bindings[0] if len(shown) == 1 and bindings else None,
+        binding=bindings[0] if len(parts) == 1 and bindings else None,
         operation=wire.Operation(id=row.id, state=operation_state(row)),
         version=row.version,
         host_share=row.host_share,
-        allocations=shown,
+        allocations=list(parts),
         quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=row.duration_ms),
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,

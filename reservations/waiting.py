@@ -7,7 +7,6 @@ costs no thread and no database connection. Each poll is one read-only look.
 from bettercompute.web import longpoll
 from bettercompute.wire import reservations as wire
 from reservations import queries
-from reservations.models import Reservation
 
 
 def capped(timeout_ms: int) -> int:
@@ -27,4 +26,4 @@ def poll(reservation_id: str) -> wire.Reservation | None:
 
 def latest(reservation_id: str) -> wire.Reservation:
     """The reservation as it is now: the answer when the time is up."""
-    return queries.answer(Reservation.objects.get(id=reservation_id))
+    return queries.answer(reservation_id)

@@ -198,7 +198,7 @@ def test_the_queued_placer_answers_queued_and_places_by_itself():
     pool.save()
     queued = make.reservation(cast.caller("alice"), pool)
     assert queued.state == "pending"
-    assert queries.answer(queued).operation.state == "running"
+    assert queries.answer(queued.pk).operation.state == "running"
 
     make.look_at_pool(pool)
 
