@@ -11,6 +11,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 
 from bettercompute import states
+from bettercompute.web import openapi
 
 pytestmark = pytest.mark.rule("C3")
 
@@ -85,6 +86,75 @@ def _accepted(before, after, version=2):
         except IntegrityError:
             return False
         return True
+
+
+DRAWN = {}
+for _block in (ROOT / "docs" / "states.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+    DRAWN[_block.partition("\n")[0].lower()] = _block
+
+
+@pytest.mark.parametrize("name", states.MACHINES)
+def test_the_diagram_in_docs_draws_exactly_the_table(name):
+    """Read back from the page, not from what generates it."""
+    machine, block = states.MACHINES[name], DRAWN[name]
+    named = {short: full for full, short in re.findall(r'state "([^"]+)" as (\w+)', block)}
+    arrows = [
+        (named.get(before, before), named.get(after, after))
+        for before, after in re.findall(r"^    (\S+) --> (\S+)$", block, re.MULTILINE)
+    ]
+    assert len(arrows) == len(set(arrows))
+    inside = {(before, after) for before, after in arrows if "[*]" not in (before, after)}
+    assert inside == {(b, a) for b in machine.states for a in machine.transitions[b]}
+    assert {before for before, after in arrows if after == "[*]"} == machine.terminal
+    assert [after for before, after in arrows if before == "[*]"] == [
+        next(iter(machine.transitions))
+    ]
+
+
+def test_no_diagram_is_of_a_machine_that_there_is_not():
+    assert set(DRAWN) == set(states.MACHINES)
+
+
+# What has a state on the wire, and of which table it is; None: it is no row's.
+SHOWN = {
+    "Reservation": states.RESERVATION,
+    "Allocation": states.ALLOCATION,
+    "Node": states.NODE,
+    "NodeSummary": states.NODE,
+    "Operation": None,
+}
+
+
+def test_the_wire_knows_exactly_the_states_of_each_table():
+    schemas = openapi.build()["components"]["schemas"]
+    told = {
+        name: _enum(schema["properties"]["state"], schemas)
+        for name, schema in schemas.items()
+        if "state" in schema.get("properties", {})
+    }
+    assert set(told) == set(SHOWN)
+    wanted = {name: machine.states for name, machine in SHOWN.items() if machine is not None}
+    assert {name: told[name] for name in wanted} == wanted
+    # A table with states that nobody can read of would need no enum; there is none.
+    assert {machine.table for machine in SHOWN.values() if machine} == {m.table for m in GUARDED}
+
+
+@pytest.mark.parametrize("path", ["nodes", "reservations"])
+def test_a_filter_by_state_knows_the_same_states(path):
+    document = openapi.build()
+    parameters = document["paths"][f"/api/v1/{path}"]["get"]["parameters"]
+    (state,) = [parameter for parameter in parameters if parameter["name"] == "state"]
+    (machine,) = [machine for machine in GUARDED if machine.table == path]
+    assert _enum(state["schema"], document["components"]["schemas"]) == machine.states
+
+
+def _enum(schema, schemas):
+    """The values that a schema allows, through references, lists and alternatives."""
+    if "$ref" in schema:
+        return _enum(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    inner = [*schema.get("anyOf", ()), *schema.get("allOf", ())]
+    inner += [schema["items"]] if "items" in schema else []
+    return frozenset(schema.get("enum", ())).union(*(_enum(each, schemas) for each in inner))
 
 
 @pytest.mark.parametrize("name", states.MACHINES)
