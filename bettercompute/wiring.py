@@ -52,7 +52,7 @@ TICKS: tuple[Tick, ...] = (
     Tick("liveness", 5, "nodes.liveness:judge"),
     Tick("resync", 180, "bettercompute.wiring:resync"),
     Tick("sweep", 600, "bettercompute.coordination.heartbeats:forget"),
-    Tick("retention", 600, "outbox.retention:sweep", fenced=True),
+    Tick("retention", 3_600, "outbox.retention:sweep", fenced=True),
 )
 
 # Who is told of events, by the sink's id: objects with ``deliver(events)``.

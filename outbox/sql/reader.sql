@@ -17,10 +17,11 @@ SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data
 
 -- name: end
 -- The last position that a reader may have reached now; no row where there is nothing to read.
-SELECT txid::text::bigint, seq
-  FROM outbox
- WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
- ORDER BY txid DESC, seq DESC
+-- Ordered by the column: a bare "txid" would be the number it is selected as, which has no index.
+SELECT o.txid::text::bigint, o.seq
+  FROM outbox AS o
+ WHERE o.txid < pg_snapshot_xmin(pg_current_snapshot())
+ ORDER BY o.txid DESC, o.seq DESC
  LIMIT 1;
 
 -- name: knows

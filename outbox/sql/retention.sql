@@ -3,18 +3,21 @@
 -- name: events
 -- The beginning of the order, up to the first row that is young, that a cursor has not passed, or
 -- that is the newest. Cursors only ever move on, so what this statement sees of them is safe.
-WITH first AS (
-    SELECT txid, seq, time
+WITH newest AS (
+    SELECT txid, seq
       FROM outbox
      WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+     ORDER BY txid DESC, seq DESC
+     LIMIT 1
+), first AS (
+    SELECT txid, seq, time
+      FROM outbox
+     WHERE (txid, seq) < (SELECT txid, seq FROM newest)
      ORDER BY txid, seq
      LIMIT %(limit)s::int
 ), may_go AS (
     SELECT seq,
            bool_and(time <= compute_now() - make_interval(secs => %(seconds)s::double precision)
-                    AND EXISTS (SELECT FROM outbox AS later
-                                 WHERE later.txid < pg_snapshot_xmin(pg_current_snapshot())
-                                   AND (later.txid, later.seq) > (first.txid, first.seq))
                     AND NOT EXISTS (SELECT FROM outbox_cursors AS c
                                      WHERE (c.txid, c.seq) < (first.txid, first.seq)))
                OVER (ORDER BY txid, seq) AS whole
