@@ -34,8 +34,9 @@ def test_every_kind_is_woken_again_every_few_minutes():
 
 
 @pytest.mark.parametrize("tick", wiring.TICKS, ids=lambda tick: tick.name)
-def test_a_periodic_job_takes_nothing(tick):
-    assert not inspect.signature(wiring.resolve(tick.function)).parameters
+def test_a_periodic_job_takes_nothing_or_its_fence(tick):
+    taken = list(inspect.signature(wiring.resolve(tick.function)).parameters)
+    assert taken == (["fence"] if tick.fenced else [])
     assert tick.every_seconds > 0
 
 
