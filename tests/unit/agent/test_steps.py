@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bettercompute.agent import atoms as atom_names
@@ -300,3 +300,36 @@ def test_safety_nothing_is_let_go_that_is_wanted_as_it_is(first, second):
     wanted = {each.allocation_id: each for each in desired}
     assert let_go >= before.keys() - wanted.keys()
     assert not [name for name in let_go if before[name] == wanted.get(name)]
+
+
+@pytest.mark.rule("C28")
+@settings(max_examples=100, deadline=None)
+@given(st.lists(many, min_size=1, max_size=3), st.data())
+def test_a_desired_state_that_comes_again_does_and_says_nothing_more(history, data):
+    """A poll's answer was lost, or another gateway gives it again: the whole state, once more."""
+    once, often = Node(), Node()
+    for chosen in history:
+        desired = built(chosen)
+        done = once.converge(desired)
+        repeated = often.converge(desired)
+        for _ in range(data.draw(st.integers(1, 3))):
+            assert often.converge(desired) == []
+        assert repeated == done
+    assert (often.held, often.said) == (once.held, once.said)
+
+
+SOME = st.sets(st.sampled_from(NAMES), max_size=4)
+
+
+@pytest.mark.rule("C28")
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(DEVICES[:-1]), min_size=6, max_size=6), SOME, SOME)
+def test_an_older_desired_state_that_comes_late_leaves_nothing_behind(devices, older, newer):
+    """An allocation is the same whenever it comes; each state is whole, so the last one decides."""
+    known = {name: assignment(name, device) for name, device in zip(NAMES, devices, strict=True)}
+    straight, late = Node(), Node()
+    straight.converge([known[name] for name in sorted(newer)])
+    for names in (older, newer, older, newer):
+        late.converge([known[name] for name in sorted(names)])
+        assume(Said.FAILED not in late.said.values())  # both can be held as they are
+    assert late.held == straight.held
