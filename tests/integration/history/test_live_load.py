@@ -35,6 +35,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 Patch = pytest.MonkeyPatch
 
+PLANNING_SECONDS = 0.1  # long enough for a rival to plan with the same snapshot
+
 
 @pytest.fixture
 def seats() -> list[Seat]:
@@ -127,7 +129,7 @@ def _no_exclusion(patch: Patch) -> Callable[[], None]:
         " WHERE conname = 'booking_no_overlap'"
     )
     _run("ALTER TABLE device_bookings DROP CONSTRAINT booking_no_overlap")
-    failpoints.arm(Failpoint.PLACEMENT_PLANNED, lambda: time.sleep(0.03))
+    failpoints.arm(Failpoint.PLACEMENT_PLANNED, lambda: time.sleep(PLANNING_SECONDS))
 
     def restore() -> None:
         _run("DELETE FROM device_bookings")
@@ -185,15 +187,18 @@ def _short_lists(patch: Patch) -> None:
     patch.setattr(queries, "page", without_the_second)
 
 
-BREAKS: dict[Kind, Callable[[Patch], Callable[[], None] | None]] = {
-    Kind.DOUBLE_HOLDING: _no_exclusion,
-    Kind.KEY_MADE_TWO: _no_memory_of_keys,
-    Kind.OTHER_BODY_ACCEPTED: _no_look_at_the_body,
-    Kind.NOT_ENDED: _no_end,
-    Kind.STALE_READ: _old_reads,
-    Kind.OVER_QUOTA: _no_limit,
-    Kind.QUOTA_LEAKED: _no_refund,
-    Kind.LIST_LACKS: _short_lists,
+Break = Callable[[Patch], Callable[[], None] | None]
+
+#: What is broken, and which operations are sure to meet it.
+BREAKS: dict[Kind, tuple[Break, dict[str, int]]] = {
+    Kind.DOUBLE_HOLDING: (_no_exclusion, {"create": 4, "get": 1, "list": 1}),
+    Kind.KEY_MADE_TWO: (_no_memory_of_keys, {"create": 1, "replay": 2}),
+    Kind.OTHER_BODY_ACCEPTED: (_no_look_at_the_body, {"create": 1, "twist": 2}),
+    Kind.NOT_ENDED: (_no_end, {"create": 1, "release": 1}),
+    Kind.STALE_READ: (_old_reads, {"create": 1, "get": 6, "release": 1, "list": 2}),
+    Kind.OVER_QUOTA: (_no_limit, {"create": 3, "list": 1}),
+    Kind.QUOTA_LEAKED: (_no_refund, {"create": 2, "release": 1}),
+    Kind.LIST_LACKS: (_short_lists, {"create": 1, "list": 2}),
 }
 #: So many ask for so much at once that whatever is not guarded goes wrong.
 HARD = Wishes(gpus=(1, 2), durations=("20m", "1h", "2h"), future=0.3, slots=2, gangs=0.0)
@@ -204,9 +209,11 @@ def test_a_server_without_its_guard_is_found_out(
     kind: Kind, live_server: LiveServer, seats: list[Seat], monkeypatch: Patch
 ) -> None:
     recorder = Recorder()
-    restore = BREAKS[kind](monkeypatch)
+    break_, mix = BREAKS[kind]
+    restore = break_(monkeypatch)
+    how: dict[str, Any] = {"wishes": HARD, "threads": 6, "live_max": 40, "mix": mix}
     try:
-        _, end = run(live_server.url, seats, recorder, operations=100, wishes=HARD, threads=6)
+        _, end = run(live_server.url, seats, recorder, operations=60, **how)
     finally:
         if restore is not None:
             restore()
