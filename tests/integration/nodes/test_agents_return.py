@@ -24,6 +24,7 @@ from nodes.models import Assignment, Node, NodeSession
 from nodes.protocol.messages import ReportEntry
 from nodes.protocol.signing import NodeKey
 from nodes.sessions import SessionSuperseded
+from tests.conftest import SimulatedClock
 from tests.support import agents, sessions, supply
 from tests.support.agents import Bench, entry, sync
 
@@ -76,7 +77,9 @@ def released(node: Node, seq: int, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.rule("C28")
-def test_a_journal_whose_answer_was_lost_is_recognised_at_another_gateway() -> None:
+def test_a_journal_whose_answer_was_lost_is_recognised_at_another_gateway(
+    clock: SimulatedClock,
+) -> None:
     node = supply.node()
     want(node, "alloc_1", "alloc_2")
 
@@ -86,6 +89,7 @@ def test_a_journal_whose_answer_was_lost_is_recognised_at_another_gateway() -> N
         longer = {"entries": [*first["entries"], released(node, 3, "alloc_1")]}
         async with agents.bench() as other:
             answers = [await bench.call("POST", "/reports", first, token=token)]
+            await sync(clock.advance, "1m")
             # The answer was lost, and its gateway with it.
             answers.append(await other.call("POST", "/reports", longer, token=token))
             # What had been under way at the first gateway arrives in the end.
@@ -95,6 +99,9 @@ def test_a_journal_whose_answer_was_lost_is_recognised_at_another_gateway() -> N
     assert agents.run(scenario) == [2, 3, 3]
     assert [reported("alloc_1"), reported("alloc_2")] == ["released", "bound"]
     assert Assignment.objects.get(pk="alloc_1").report_seq == 3
+    # What was said again is not written again.
+    said_once = Assignment.objects.get(pk="alloc_2").reported_at
+    assert said_once == clock.now() - timedelta(minutes=1)
 
 
 @pytest.mark.rule("C28")

@@ -203,6 +203,8 @@ def test_what_becomes_of_a_node(
 def test_an_outage_does_not_make_a_dead_node_look_alive(world: World) -> None:
     silent(world, 310)
     database_gone_and_back(world, 1_200)
+    assert world.condition(world.agents[0]) == "Unreachable"
+    world.run(60)
     assert world.condition(world.agents[0]) == "Unreachable", "better only by contact"
 
 
