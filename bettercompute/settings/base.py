@@ -136,6 +136,8 @@ CSRF_FAILURE_VIEW = "bettercompute.web.pages.csrf_failure"
 
 # What runs is listed in one place; coordination, below it in the layers, finds it here.
 WIRING = "bettercompute.wiring"
+# Locks by which the workers of one host know which of them are dead (C34); None does without.
+PRESENCE_DIRECTORY: Path | None = ENV.bettercompute_data / "processes"
 HINTS = True  # tell the workers to look after a commit; they look every second anyway
 
 # Messages are wake-ups without content: every worker gets each, none is stored, none is missed.
@@ -148,8 +150,7 @@ CELERY_TASK_DEFAULT_EXCHANGE_TYPE = _WAKEUPS.type
 # A sender that has not declared the exchange takes it for a direct one and reaches nobody.
 CELERY_TASK_ROUTES = {"*": {"declare": [_WAKEUPS]}}
 CELERY_TASK_IGNORE_RESULT = True  # results are rows
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_ACKS_LATE = True  # a worker takes no more hints than it has threads
 CELERY_TASK_TIME_LIMIT = 120
 CELERY_TASK_SOFT_TIME_LIMIT = 90
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -157,12 +158,16 @@ CELERY_WORKER_POOL = "threads"  # one process is one owner of leases; its thread
 CELERY_WORKER_CONCURRENCY = 4
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Celery would put a proxy of its logger in the place of standard error, to which our handler
+# writes: each line would go round in a circle, and be dropped.
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False  # they need no broker
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is gone comes back some day
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 600,
-    "unacked_restore_interval": 10,
-    "unacked_restore_throttle": 1,
+    # Nothing is kept until it is acknowledged. With the emulation a worker that acknowledges, or
+    # closes its connection, after the broker died raises what nobody catches, and ends.
+    "ack_emulation": False,
     "health_check_interval": 25,
     "socket_connect_timeout": 2,
 }
