@@ -56,6 +56,7 @@ def test_the_cursor_moves_behind_each_batch(clock, monkeypatch):
     assert (cursor.txid, cursor.seq) == reader.end()
 
 
+@pytest.mark.rule("C28")
 def test_a_new_holder_resumes_where_the_last_one_stopped(clock):
     first, second = Collector(), Collector()
     publish("a", "b")

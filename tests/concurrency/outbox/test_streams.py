@@ -69,6 +69,7 @@ def _newest(kind):
 
 
 @both
+@pytest.mark.rule("C28")
 def test_a_reader_resumes_exactly_behind_the_row_it_read_last(kind):
     for name in "abcde":
         kind.write(name)
