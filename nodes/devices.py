@@ -58,7 +58,11 @@ def set_mode(
         errors.InvalidInput: the card cannot be cut so.
     """
     stored = _lock_gpu(gpu_id)
-    _refuse_if_booked(gpu_id, [row.id for row in stored])
+    # The database's own instant: by a process clock that is a little ahead, a booking about to end
+    # would seem over here and be in the way below.
+    (start,) = DEVICES.one("this_millisecond") or (None,)
+    assert start is not None
+    _refuse_if_booked(gpu_id, [row.id for row in stored], start)
     card = next(row for row in stored if row.id == gpu_id)
     atoms = _atoms(card, mode, layout, slots)
     after = {row.id: replace(row, bookable_mode=None) for row in stored}
@@ -67,7 +71,7 @@ def set_mode(
     after[gpu_id] = replace(card, mode=mode, bookable_mode=bookable)
     rows = list(after.values())
     INVENTORY.run("write_devices", rows=json.dumps([asdict(row) for row in rows]))
-    change = _book_change(gpu_id, rows, window_seconds)
+    change = _book_change(gpu_id, rows, start, window_seconds)
     notices.wake(changed=[card.node_id], gained=[card.node_id])
     notices.publish_of_devices("device.mode-changed", card.node_id, {gpu_id: mode})
     return change
@@ -81,8 +85,8 @@ def _lock_gpu(gpu_id: str) -> list[DeviceRow]:
     return rows
 
 
-def _refuse_if_booked(gpu_id: str, device_ids: list[str]) -> None:
-    blocking = bookings.blocking(device_ids, start=clock.now())
+def _refuse_if_booked(gpu_id: str, device_ids: list[str], start: datetime) -> None:
+    blocking = bookings.blocking(device_ids, start=start)
     if not blocking:
         return
     owners = assignments.owners_of(booking.allocation_id for booking in blocking)
@@ -153,10 +157,10 @@ def _atom(card: DeviceRow, atom_id: str, kind: DeviceKind, mode: Mode, **values:
     return replace(card, id=atom_id, kind=kind, mode=None, bookable_mode=mode, **values)
 
 
-def _book_change(gpu_id: str, rows: list[DeviceRow], window_seconds: int) -> ModeChange:
+def _book_change(
+    gpu_id: str, rows: list[DeviceRow], start: datetime, window_seconds: int
+) -> ModeChange:
     command_id = ids.new("cmd")
-    (start,) = DEVICES.one("this_millisecond") or (None,)
-    assert start is not None
     until = start + timedelta(seconds=window_seconds)
     device_ids = [row.id for row in rows]
     booked = bookings.book(allocation_id=command_id, device_ids=device_ids, start=start, end=until)

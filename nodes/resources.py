@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bettercompute import sql
+from nodes import conditions
+from nodes.conditions import Condition
 
 RESOURCES = sql.load(__package__, "resources")
 
@@ -123,9 +125,14 @@ def all_overcommitted() -> list[Overcommitted]:
 
 def _recount(locked: Sequence[sql.Row]) -> None:
     """Count again the rows (node, resource) that this transaction has locked."""
-    if locked:
-        RESOURCES.run(
-            "recount_and_reset",
-            node_ids=[row[0] for row in locked],
-            resources=[row[1] for row in locked],
-        )
+    if not locked:
+        return
+    counted = RESOURCES.all(
+        "recount_and_reset",
+        node_ids=[row[0] for row in locked],
+        resources=[row[1] for row in locked],
+    )
+    had_too_little = {node_id for node_id, was_over in counted if was_over}
+    if had_too_little:
+        still = {row[0] for row in RESOURCES.all("overcommitted", node_ids=list(had_too_little))}
+        conditions.clear([Condition.OVERCOMMITTED], had_too_little - still)

@@ -92,6 +92,7 @@ WHERE allocation_id = ANY(%(allocation_ids)s::text[])
 -- name: recount_and_reset
 -- After a release or a change of allocatable: the new peak, and the ceiling it may not pass. Where
 -- a host shrank under what is booked the ceiling is that peak, so only a worse one is refused.
+-- Answers which rows had more booked than there was.
 UPDATE node_resources
 SET allocated = counted.peak,
     ceiling = greatest(floor(node_resources.allocatable * node_resources.ratio), counted.peak)
@@ -103,7 +104,10 @@ FROM (
     FROM unnest(%(node_ids)s::text[], %(resources)s::text[]) AS changed (node_id, resource)
 ) AS counted
 WHERE node_resources.node_id = counted.node_id
-    AND node_resources.resource = counted.resource;
+    AND node_resources.resource = counted.resource
+RETURNING
+    node_resources.node_id,
+    old.allocated > floor(old.allocatable * old.ratio);
 
 -- name: set_allocatable
 -- Creates or changes rows, and so locks them, in the one order. The ceiling keeps what is booked.

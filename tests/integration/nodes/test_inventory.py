@@ -258,3 +258,17 @@ def test_a_host_that_lost_memory_under_its_bookings_gets_a_condition() -> None:
 
     inventory.apply(node.pk, supply.host(node.name, memory_gib=512))
     assert not NodeCondition.objects.filter(node=node).exists()
+
+
+@pytest.mark.rule("C12")
+@pytest.mark.case(25)
+def test_the_condition_goes_with_the_booking_that_was_too_much() -> None:
+    node = supply.node(memory_gib=512)
+    for name, amount in (("alloc_a", 200), ("alloc_b", 200), ("alloc_c", 100)):
+        claim = [(node.pk, name, {"memoryGiB": amount, "vcpu": 1})]
+        assert resources.book(node_amounts=claim, **supply.window())
+    inventory.apply(node.pk, supply.host(node.name, memory_gib=256))
+    resources.free(["alloc_a"])
+    assert NodeCondition.objects.get(node=node).type == "Overcommitted", "300 of 256"
+    resources.free(["alloc_b"])
+    assert not NodeCondition.objects.filter(node=node).exists()

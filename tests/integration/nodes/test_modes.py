@@ -67,6 +67,19 @@ def test_what_is_over_blocks_nobody(clock: SimulatedClock) -> None:
     assert set(Device.objects.filter(kind="slot").values_list("milli", flat=True)) == {250}
 
 
+def test_a_booking_about_to_end_blocks_also_where_the_process_believes_it_over(
+    clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gpu,) = supply.devices(supply.node(gpus=1))
+    bookings.book(allocation_id="alloc_a", device_ids=[gpu], **supply.window(hours=1))
+    clock.advance(timedelta(minutes=59, seconds=59, milliseconds=500))
+    ahead = clock.now() + timedelta(seconds=1)
+    monkeypatch.setattr(clock_module, "now", lambda: ahead)
+    with pytest.raises(devices.GpuBooked):
+        devices.set_mode(gpu, mode=Mode.SLOTS, slots=4)
+    assert _bookable(gpu) == [gpu]
+
+
 def test_a_second_change_waits_for_the_first(clock: SimulatedClock) -> None:
     (gpu,) = supply.devices(supply.node(gpus=1))
     change = devices.set_mode(gpu, mode=Mode.SLOTS, slots=2, window_seconds=60)
