@@ -45,6 +45,10 @@ test-fast: setup ## Tests that need no database
 torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it another or longer
 	@exec $(PYTEST) tests/concurrency -k torture -s $(ARGS)
 
+simulate: setup ## The seeded simulation; SEED, STEPS, or SEEDS=1000 JOBS=2 for a range of seeds
+	@exec env $(foreach name,SEED STEPS SEEDS JOBS REPLAY HISTORY,$(if $($(name)),$(name)=$($(name)))) \
+		$(PY) -m tests.simulation $(ARGS)
+
 lint: setup ## Style: ruff and templates
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

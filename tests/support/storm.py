@@ -54,15 +54,21 @@ WEIGHTS = {
 }
 
 
+Body = Callable[[random.Random, int], dict[str, Any]]
+
+
 class Operations:
     """What tenants and operators do to a small cloud, each thing as a generator decides.
 
     The storm does them all at once; the simulation does them one step at a time.
     """
 
-    def __init__(self, pools: Sequence[Pool], callers: Sequence[Caller]) -> None:
+    def __init__(
+        self, pools: Sequence[Pool], callers: Sequence[Caller], body: Body | None = None
+    ) -> None:
         self.pools = pools
         self.callers = callers
+        self._body = body or _body
         self.nodes = list(Node.objects.order_by("pk"))
         # Cards of these are cut and made whole again; what the other hosts report is their health.
         self.cut = self.nodes[::3]
@@ -81,7 +87,7 @@ class Operations:
     def create(self, rng: random.Random, now_ms: int) -> str:
         """Ask for something new."""
         caller, key = rng.choice(self.callers), f"storm-{next(self._numbers)}"
-        wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **_body(rng, now_ms))
+        wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **self._body(rng, now_ms))
         self.asked.append((caller, wanted, key))
         return self._admit(caller, wanted, key)
 
@@ -112,7 +118,9 @@ class Operations:
     def preview(self, rng: random.Random, now_ms: int) -> None:
         """Only look."""
         caller = rng.choice(self.callers)
-        preview.preview(caller, make.request(caller, rng.choice(self.pools), **_body(rng, now_ms)))
+        preview.preview(
+            caller, make.request(caller, rng.choice(self.pools), **self._body(rng, now_ms))
+        )
 
     # --- operators ------------------------------------------------------------------------------
 
