@@ -14,6 +14,7 @@ from django.conf import settings
 
 from bettercompute import sql
 from bettercompute.coordination.fencing import Fence
+from outbox import cluster
 
 RETENTION = sql.load(__package__, "retention")
 
@@ -22,7 +23,12 @@ BATCHES_MAX = 200  # of one turn and table; the rest goes next time
 
 
 def sweep(fence: Fence) -> int:
-    """Remove what may go, in small transactions of the lease's holder; answers how many rows."""
+    """Remove what may go, in small transactions of the lease's holder; answers how many rows.
+
+    Raises:
+        ForeignCluster: after a restore the order of rows is not to be trusted until the rebase.
+    """
+    cluster.verify()
     age = timedelta(days=settings.EVENT_RETENTION_DAYS)
     return sum(_sweep(statement, age, fence=fence) for statement in ("events", "changes"))
 
