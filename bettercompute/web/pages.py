@@ -5,11 +5,13 @@ that they render with the database away. A template that is missing or fails fal
 text: an error page must never be an error.
 """
 
+import sys
+
 import structlog
 from django.http import HttpRequest, HttpResponse
 from django.template import TemplateDoesNotExist, TemplateSyntaxError, loader
 
-from bettercompute import errors
+from bettercompute import errors, outages
 from bettercompute.web import problems
 
 log = structlog.get_logger(__name__)
@@ -39,7 +41,9 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500. Django has logged the exception by now."""
+    """500; 503 where a middleware met a database that is away. Django has logged it by now."""
+    if outages.is_outage(sys.exception()):
+        return unavailable(request)
     return _answer(request, 500, errors.Internal())
 
 

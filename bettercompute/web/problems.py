@@ -13,11 +13,10 @@ from django.core.exceptions import (
     RequestDataTooBig,
     SuspiciousOperation,
 )
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 
-from bettercompute import errors
+from bettercompute import errors, outages
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +96,8 @@ def translate(exc: Exception) -> errors.ApiError:
     """Which of our errors an exception is."""
     if isinstance(exc, errors.ApiError):
         return exc
+    if outages.is_outage(exc):
+        return errors.Unavailable()
     for kinds, meant in _MEANINGS:
         if isinstance(exc, kinds):
             return meant(exc)
@@ -116,8 +117,6 @@ _MEANINGS: tuple[
     ...,
 ] = (
     ((Http404, drf.NotFound), lambda _: errors.NotFound()),
-    # The database is away, restarting, or gave up on this statement: nothing was decided.
-    ((OperationalError, InterfaceError), lambda _: errors.Unavailable()),
     (RequestDataTooBig, lambda _: errors.PayloadTooLarge()),
     (drf.MethodNotAllowed, lambda _: errors.MethodNotAllowed()),
     ((drf.NotAuthenticated, drf.AuthenticationFailed), lambda _: errors.Unauthenticated()),

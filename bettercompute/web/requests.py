@@ -4,11 +4,10 @@ import re
 from collections.abc import Callable
 
 import structlog
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from bettercompute import ids
+from bettercompute import ids, outages
 from bettercompute.errors import InvalidInput
 from bettercompute.web import pages, problems
 
@@ -34,7 +33,7 @@ class RequestContextMiddleware:
 
     def process_exception(self, request: HttpRequest, exc: Exception) -> HttpResponse | None:
         """A page whose database is away says so; all else goes on to the 500 page."""
-        if not isinstance(exc, OperationalError | InterfaceError):
+        if not outages.is_outage(exc):
             return None
         if problems.wants_problem(request.path):
             return problems.answer(exc, request)

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django import db
 
-from bettercompute import errors
+from bettercompute import errors, outages
 
 THREADS = 4
 CALL_SECONDS_MAX = 10.0
@@ -53,7 +53,9 @@ def _call(call: Callable[[], Any]) -> Any:
     db.close_old_connections()
     try:
         return call()
-    except (db.OperationalError, db.InterfaceError) as error:
+    except db.Error as error:
+        if not outages.is_outage(error):
+            raise
         db.connection.close()
         raise errors.Unavailable from error
 
