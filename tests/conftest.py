@@ -10,6 +10,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
 from tests.support.emptying import quick_emptying
+from tests.support.deployment.recoveries import pytest_terminal_summary
 from tests.support.lock_order import lock_order_guard
 from tests.support.parallel import (
     pytest_collection_modifyitems,
@@ -21,6 +22,7 @@ from tests.support.session_state import session_state_guard
 __all__ = [
     "lock_order_guard",  # C19: every test with a database is watched
     "pytest_collection_modifyitems",
+    "pytest_terminal_summary",
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_setupnodes",
     "quick_emptying",
