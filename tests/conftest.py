@@ -9,8 +9,8 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
-from tests.support.emptying import quick_emptying
 from tests.support.deployment.recoveries import pytest_terminal_summary
+from tests.support.emptying import quick_emptying
 from tests.support.lock_order import lock_order_guard
 from tests.support.parallel import (
     pytest_collection_modifyitems,
