@@ -194,8 +194,9 @@ def _rows(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def _covers(row: Mapping[str, Any], claim: Claim) -> bool:
+    start, end = int(row["start_us"]), int(row["end_us"])
     return (
-        row["allocation"] == claim.allocation
-        and row["start_us"] <= claim.start * 1_000
-        and row["end_us"] >= claim.end * 1_000
+        bool(row["allocation"] == claim.allocation)
+        and start <= claim.start * 1_000
+        and end >= claim.end * 1_000
     )

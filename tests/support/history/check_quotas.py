@@ -8,6 +8,7 @@ may have made it until somebody was told that it is over. Only a limit that neve
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from tests.support.history import model
 from tests.support.history.anomalies import Anomaly, Kind
@@ -17,7 +18,7 @@ from tests.support.history.recording import NEVER, Operation, operations_of
 GPU_MILLI = "gpuMilli"
 
 Limits = dict[tuple[str, str], int]
-_Key = tuple[str, str, str | None]
+_Key = tuple[str, ...]
 
 
 def check(evidence: Evidence) -> Iterator[Anomaly]:
@@ -47,8 +48,9 @@ def unchanged_limits(evidence: Evidence) -> Limits:
     return {key: next(iter(limits)) for key, limits in told.items() if len(limits) == 1}
 
 
-def _rows(operation: Operation) -> list[dict[str, object]] | list[dict[str, int]]:
-    return operation.document.get("items", []) if operation.acknowledged else []
+def _rows(operation: Operation) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = operation.document.get("items", [])
+    return rows if operation.acknowledged else []
 
 
 def _over(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:
@@ -63,7 +65,8 @@ def _over(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:
         amount = model.milli_asked(charged[0].shown["request"])
         if begin < end:
             changes += [(begin, amount, key), (end, -amount, key)]
-    held, holders = 0, set()
+    held = 0
+    holders: set[str] = set()
     for _, amount, key in sorted(changes):
         held += amount
         holders ^= {key}
@@ -90,9 +93,7 @@ def _leaked(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:
         most = sum(
             amount
             for key, begin, end, amount in spans
-            if key != operation.call.key
-            and begin <= operation.completed
-            and end >= operation.invoked
+            if key != _key(operation) and begin <= operation.completed and end >= operation.invoked
         )
         if most + asked * 1_000 <= limit:
             message = f"{asked * 1_000} was refused; at most {most} of {limit} were charged"
@@ -101,7 +102,7 @@ def _leaked(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:
 
 def _possible(evidence: Evidence, tenant: str) -> list[tuple[_Key, float, float, int]] | None:
     """Key, begin, end and amount of all that may have been charged; None where that is open."""
-    spans = []
+    spans: list[tuple[_Key, float, float, int]] = []
     for key, creates in evidence.creates.items():
         tries = [each for each in creates if each.acknowledged or each.unknown]
         if key[0] != tenant or not tries:
@@ -128,7 +129,7 @@ def _explained(evidence: Evidence, tenant: str) -> bool:
 
 
 def _key(operation: Operation) -> _Key:
-    return operation.call.tenant, operation.call.caller, operation.call.key
+    return operation.call.tenant, operation.call.caller, operation.call.key or ""
 
 
 def _seen(evidence: Evidence, keys: set[str]) -> Iterator[Observation]:

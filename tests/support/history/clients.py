@@ -208,12 +208,16 @@ class _Client:
 
     def _replay(self) -> Call | None:
         made = self.load._board.pick_made(self.rng)
-        return made and self._call("create", made.seat, key=made.key, asked=made.body)
+        if made is None:
+            return None
+        return self._call("create", made.seat, key=made.key, asked=made.body)
 
     def _twist(self) -> Call | None:
         # Only keys whose first body is known to have arrived: else either might come first.
         made = self.load._board.pick_made(self.rng, known=True)
-        return made and self._call("create", made.seat, key=made.key, asked=twisted(made.body))
+        if made is None:
+            return None
+        return self._call("create", made.seat, key=made.key, asked=twisted(made.body))
 
     def _on_target(self, op: str) -> Call | None:
         found = self.load._board.pick_target(self.rng, ending=op != "get")

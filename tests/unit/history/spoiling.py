@@ -4,87 +4,14 @@ Each gets a history to change in place and picks by ``rng`` where to spoil it; i
 history has nothing that it could spoil.
 """
 
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from tests.support.history.anomalies import Kind
-from tests.support.history.recording import Answer, FinalState, History, Operation
 from tests.unit.history import cloud
-
-T = TypeVar("T")
-
-LIVE = ("placed", "binding", "active")
-TERMINAL = ("released", "cancelled")
-
-
-class Unspoilable(Exception):
-    """This history has no place for this anomaly."""
-
-
-@dataclass
-class Draft:
-    """A history under the spoiler's hands."""
-
-    rng: random.Random
-    operations: dict[int, Operation]
-    final: FinalState
-
-    @classmethod
-    def of(cls, rng: random.Random, history: History, final: FinalState) -> "Draft":
-        """A copy to change."""
-        operations = {each.id: deepcopy(each) for each in history.operations}
-        return cls(rng, operations, deepcopy(final))
-
-    def history(self) -> History:
-        """As it is now."""
-        return History(tuple(self.operations.values()))
-
-    def pick(self, candidates: Iterable[T]) -> T:
-        """One of these."""
-        found = list(candidates)
-        if not found:
-            raise Unspoilable
-        return self.rng.choice(found)
-
-    def done(self, *names: str, status: int | None = None) -> list[Operation]:
-        """Answered operations of these kinds, by what was answered."""
-        return [
-            each
-            for each in self.operations.values()
-            if each.answer is not None
-            and (not names or each.call.op in names)
-            and (status is None or each.status == status)
-        ]
-
-    def answer(self, operation: Operation, status: int, body: Any, **headers: str) -> None:
-        """Have it answered with this."""
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        answered = Answer(status, body, names or cloud.answer(status, body).headers)
-        self.operations[operation.id] = replace(operation, answer=answered)
-
-    def refuse(self, operation: Operation, status: int, code: str, **details: Any) -> None:
-        """Have it refused with this."""
-        self.answer(operation, *cloud.problem(status, code, **details))
-
-    def row(self, key: str) -> dict[str, Any]:
-        """A reservation of the final state, to change."""
-        found = self.final.reservations[key]
-        assert isinstance(found, dict)
-        return found
-
-    def acknowledged(self, *states: str, in_the_end: tuple[str, ...]) -> list[Operation]:
-        """Creates and gets that showed one of these states, by the state in the end."""
-        return [
-            each
-            for each in self.done("create", "get")
-            if each.acknowledged
-            and each.document["state"] in states
-            and self.final.reservations[each.document["id"]]["state"] in in_the_end
-        ]
-
+from tests.unit.history.drafts import LIVE, TERMINAL, Draft
 
 Spoiler = Callable[[Draft], None]
 SPOILERS: dict[Kind, Spoiler] = {}
@@ -170,21 +97,9 @@ def _shows_what_is_not_theirs(draft: Draft) -> None:
 # --- keys ---------------------------------------------------------------------------------------
 
 
-def _replays(draft: Draft) -> list[tuple[Operation, Operation]]:
-    """Creates that were acknowledged, and later creates of the same key."""
-    return [
-        (first, again)
-        for first in draft.done("create")
-        for again in draft.done("create")
-        if first.acknowledged
-        and first.completed < again.invoked
-        and (first.call.caller, first.call.key) == (again.call.caller, again.call.key)
-    ]
-
-
 @spoils(Kind.KEY_MADE_TWO)
 def _makes_another(draft: Draft) -> None:
-    first, again = draft.pick(pair for pair in _replays(draft) if pair[1].acknowledged)
+    first, again = draft.pick(pair for pair in draft.replays() if pair[1].acknowledged)
     draft.answer(again, 201, {**first.document, "id": "rsv-another"})
 
 
@@ -202,26 +117,26 @@ def _takes_the_key_for_another(draft: Draft) -> None:
 @spoils(Kind.CREATED_TWICE)
 def _creates_again(draft: Draft) -> None:
     _, again = draft.pick(
-        pair for pair in _replays(draft) if (pair[0].status, pair[1].status) == (201, 200)
+        pair for pair in draft.replays() if (pair[0].status, pair[1].status) == (201, 200)
     )
     draft.answer(again, 201, again.document)
 
 
 @spoils(Kind.OTHER_BODY_ACCEPTED)
 def _overlooks_the_body(draft: Draft) -> None:
-    first, twist = draft.pick(pair for pair in _replays(draft) if pair[1].code == "CONFLICT")
+    first, twist = draft.pick(pair for pair in draft.replays() if pair[1].code == "CONFLICT")
     draft.answer(twist, 200, first.document)
 
 
 @spoils(Kind.REPLAY_REFUSED)
 def _forgets_the_key(draft: Draft) -> None:
-    _, again = draft.pick(pair for pair in _replays(draft) if pair[1].status == 200)
+    _, again = draft.pick(pair for pair in draft.replays() if pair[1].status == 200)
     draft.refuse(again, 409, draft.rng.choice(["QUOTA_EXCEEDED", "CONFLICT"]))
 
 
 @spoils(Kind.CONFLICT_NAMES_ANOTHER)
 def _names_another(draft: Draft) -> None:
-    _, twist = draft.pick(pair for pair in _replays(draft) if pair[1].code == "CONFLICT")
+    _, twist = draft.pick(pair for pair in draft.replays() if pair[1].code == "CONFLICT")
     draft.refuse(twist, 409, "CONFLICT", reservationId="rsv-another")
 
 
@@ -248,22 +163,11 @@ def _does_what_it_refused(draft: Draft) -> None:
 # --- the register of one reservation -------------------------------------------------------------
 
 
-def _pairs(draft: Draft) -> list[tuple[Operation, Operation]]:
-    """Two answers that showed one reservation, one after the other."""
-    shown = [e for e in draft.done("create", "get", "release", "cancel") if e.acknowledged]
-    return [
-        (one, other)
-        for one in shown
-        for other in shown
-        if one.completed < other.invoked and one.document["id"] == other.document["id"]
-    ]
-
-
 @spoils(Kind.STALE_READ)
 def _reads_the_past(draft: Draft) -> None:
     old, _, read = draft.pick(
         (old, new, read)
-        for old, new in _pairs(draft)
+        for old, new in draft.pairs()
         for read in draft.done("get", status=200)
         if old.document["version"] < new.document["version"]
         and new.completed < read.invoked
@@ -275,7 +179,7 @@ def _reads_the_past(draft: Draft) -> None:
 @spoils(Kind.ONE_VERSION_TWO_CONTENTS)
 def _tears_a_version(draft: Draft) -> None:
     _, other = draft.pick(
-        pair for pair in _pairs(draft) if pair[0].document["version"] == pair[1].document["version"]
+        pair for pair in draft.pairs() if pair[0].document["version"] == pair[1].document["version"]
     )
     draft.answer(other, other.status or 0, {**other.document, "conditions": [{"type": "Torn"}]})
 
@@ -294,14 +198,14 @@ def _changes_the_owner(draft: Draft) -> None:
 
 @spoils(Kind.ALLOCATION_CHANGED)
 def _changes_an_allocation(draft: Draft) -> None:
-    seen = draft.pick(_unchanged(draft))
+    seen = draft.pick(draft.unchanged())
     for part in draft.row(seen.document["id"])["allocations"]:
         part["deviceIds"] = [f"{device}-other" for device in part["deviceIds"]]
 
 
 @spoils(Kind.MOVED)
 def _moves_at_once(draft: Draft) -> None:
-    row = draft.row(draft.pick(_unchanged(draft)).document["id"])
+    row = draft.row(draft.pick(draft.unchanged()).document["id"])
     row["version"] += 1
     for part in row["allocations"]:
         part["id"] += "-b"
@@ -310,23 +214,14 @@ def _moves_at_once(draft: Draft) -> None:
 
 @spoils(Kind.WINDOW_CHANGED)
 def _shortens_what_is_held(draft: Draft) -> None:
-    row = draft.row(draft.pick(_unchanged(draft)).document["id"])
+    row = draft.row(draft.pick(draft.unchanged()).document["id"])
     during = {**row["during"], "end": row["during"]["end"] - 1}
     row.update(version=row["version"] + 1, during=during)
 
 
-def _unchanged(draft: Draft) -> list[Operation]:
-    """Answers that showed a live reservation as it is in the end."""
-    return [
-        each
-        for each in draft.acknowledged(*LIVE, in_the_end=LIVE)
-        if each.document["version"] == draft.row(each.document["id"])["version"]
-    ]
-
-
 @spoils(Kind.VANISHED)
 def _loses_sight(draft: Draft) -> None:
-    _, later = draft.pick(pair for pair in _pairs(draft) if pair[1].call.op == "get")
+    _, later = draft.pick(pair for pair in draft.pairs() if pair[1].call.op == "get")
     draft.refuse(later, 404, "NOT_FOUND")
 
 
@@ -352,7 +247,7 @@ def _does_not_end(draft: Draft) -> None:
 def _comes_back(draft: Draft) -> None:
     before, ended, read = draft.pick(
         (before, ended, read)
-        for before, ended in _pairs(draft)
+        for before, ended in draft.pairs()
         for read in draft.done("get", status=200)
         if before.document["state"] not in TERMINAL
         and ended.document["state"] in TERMINAL
