@@ -33,7 +33,13 @@ def database(url: str) -> dict[str, Any]:
         "NAME": parts.pop("dbname", "postgres"),
         **{name: str(parts.pop(key, "")) for key, name in known.items()},
         "OPTIONS": {
-            "connect_timeout": 5,  # a silent network must not hold a thread for minutes
+            # A silent network must not hold a thread for minutes: not while it connects, and not
+            # when the database's host goes without a word.
+            "connect_timeout": 5,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 20_000,
             **parts,
             # C24: nothing here relies on session state, so a transaction pooler may sit between.
             "prepare_threshold": None,
