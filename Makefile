@@ -23,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast torture guards lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast torture simulate faults guards lint format types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -46,8 +46,12 @@ torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it an
 	@exec $(PYTEST) tests/concurrency -k torture -s $(ARGS)
 
 simulate: setup ## The seeded simulation; SEED, STEPS, or SEEDS=1000 JOBS=2 for a range of seeds
-	@exec env $(foreach name,SEED STEPS SEEDS JOBS REPLAY HISTORY,$(if $($(name)),$(name)=$($(name)))) \
-		$(PY) -m tests.simulation $(ARGS)
+	@exec $(PY) -m tests.simulation $(ARGS)
+
+faults: setup ## Faults at random on real processes; SECONDS, SEED
+	@exec env DJANGO_SETTINGS_MODULE=tests.settings \
+		$(foreach name,SEED SECONDS,$(if $($(name)),$(name)=$($(name)))) \
+		$(PY) -m tests.support.deployment.at_random
 
 lint: setup ## Style: ruff and templates
 	$(PY) -m ruff check .

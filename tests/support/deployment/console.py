@@ -48,11 +48,12 @@ def seed(nodes: int) -> dict[str, Any]:
 
 def findings() -> list[str]:
     """What the self-check of the product says."""
-    return [f"{each.check}: {each.message}" for each in selfcheck.run()]
+    return [f"{each.check}: {each.message}" for each in selfcheck.run().findings]
 
 
 QUESTIONS: dict[str, Callable[[], list[str]]] = {
     "findings": findings,
+    "held": invariants.held,
     "invariants": invariants.violations,
 }
 

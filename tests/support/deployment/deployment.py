@@ -6,7 +6,9 @@ started again. Nothing is shared with the suite's own services, and time is real
 """
 
 import contextlib
+import logging
 import shutil
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from typing import Any
 
 import httpx2
 import psycopg
+import pytest
 
 from bettercompute.embedded import directories, postgres, processes, services
 from bettercompute.embedded.postgres import Postgres
@@ -150,6 +153,10 @@ class Deployment:
         """What must hold at any moment, whatever is late."""
         return self.operator.ask("invariants")
 
+    def held(self) -> list[str]:
+        """Whatever is held of anything: nothing, once every reservation has ended."""
+        return self.operator.ask("held")
+
     def findings(self) -> list[str]:
         """What the product's self-check says, of lateness too."""
         return self.operator.ask("findings")
@@ -174,19 +181,30 @@ class Deployment:
 
 @contextlib.contextmanager
 def started(
-    *, planes: int = 1, nodes: int = 4, durable: bool = False, pooled: bool = False
+    *,
+    planes: int = 1,
+    nodes: int = 4,
+    durable: bool = False,
+    pooled: bool = False,
+    disk_mib: int | None = None,
 ) -> Iterator[Deployment]:
     """A deployment that is ready: a reservation made then is bound at once.
 
     ``durable`` has PostgreSQL keep what it acknowledged through a crash; ``pooled`` puts PgBouncer
-    in transaction mode between it and all programs, and skips the test where there is none.
+    in transaction mode between it and all programs, and skips the test where there is none;
+    ``disk_mib`` puts all of its files on a disk of that size, and skips the test where this user
+    may not mount one.
     """
     if pooled:
         pgbouncer.require()
+    # One line a request of a load is no log.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     home = Path(tempfile.mkdtemp(prefix="better-compute-")).resolve()
-    home.chmod(0o711)  # the services' account passes through
     with ExitStack() as cleanup:
         cleanup.callback(shutil.rmtree, home, ignore_errors=True)
+        if disk_mib is not None:
+            cleanup.enter_context(_disk(home, mib=disk_mib))
+        home.chmod(0o711)  # the services' account passes through
         nursery = Nursery()
         cleanup.callback(nursery.close)
         yield _build(
@@ -260,6 +278,20 @@ def _build(
     cleanup.callback(deployment.close_clients)
     running.start_all(everything)
     return deployment
+
+
+@contextlib.contextmanager
+def _disk(at: Path, *, mib: int) -> Iterator[None]:
+    """A small disk of its own at this directory."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(at)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no small disk can be mounted here: {error}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(at)], check=True, capture_output=True)
 
 
 def _service(service: Postgres | Valkey, nursery: Nursery) -> Process:

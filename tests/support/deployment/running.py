@@ -174,6 +174,8 @@ class Server(PythonProcess):
     def __init__(self, make: Callable[[int], PythonProgram], nursery: Nursery) -> None:
         """``make`` is given the descriptor of the socket to listen on."""
         self._make = make
+        #: Served instead of the product's own ASGI application, from the next start on.
+        self.application = ""
         # Bound and never listening: nobody else is given the port, and nobody connects.
         self._claim = _bound(0)
         super().__init__(make(0), nursery, ready=lambda _: self.status("/readyz") == 200)
@@ -205,7 +207,10 @@ class Server(PythonProcess):
 
     def _launch(self) -> subprocess.Popen[bytes]:
         with _bound(self.port) as listening:
-            return self._nursery.launch(self._dressed(self._make(listening.fileno())))
+            program = self._dressed(self._make(listening.fileno()))
+            if self.application:
+                program = replace(program, arguments=[*program.arguments[:-1], self.application])
+            return self._nursery.launch(program)
 
 
 def start_all(wanted: list[Process]) -> None:
