@@ -1,12 +1,26 @@
 -- name: overlapping_bookings
--- C9, without trusting the constraint.
-SELECT earlier.device_id, earlier.allocation_id, later.allocation_id
-FROM device_bookings AS earlier
-JOIN device_bookings AS later
-    ON later.device_id = earlier.device_id
-    AND later.id > earlier.id
-    AND later.during && earlier.during
-ORDER BY earlier.device_id, earlier.id, later.id
+-- C9, without trusting the constraint. In the order of their starts, a booking that begins before all
+-- earlier ones have ended overlaps one of them: one sort, however many bookings a device has.
+SELECT
+    late.device_id,
+    (
+        SELECT min(other.allocation_id)
+        FROM device_bookings AS other
+        WHERE other.device_id = late.device_id AND other.id <> late.id
+            AND other.during && late.during
+    ),
+    late.allocation_id
+FROM (
+    SELECT
+        id, device_id, allocation_id, during,
+        max(upper(during)) OVER (
+            PARTITION BY device_id ORDER BY lower(during), id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS busy_until
+    FROM device_bookings
+) AS late
+WHERE lower(late.during) < late.busy_until
+ORDER BY late.device_id, late.id
 LIMIT 100;
 
 -- name: atoms_bookable_beside_their_gpu
@@ -31,28 +45,48 @@ ORDER BY wholes.id, parts.id
 LIMIT 100;
 
 -- name: resources_miscounted
--- C12: what is allocated is the peak from now on. It may be more while a booking is over that its
--- owner has not ended yet; never less.
-SELECT node_id, resource, allocated, peak, ceiling, floor(allocatable * ratio)::bigint
-FROM (
+-- C12, without trusting the function that counts: what is allocated is the peak from now on, the
+-- largest running sum of what begins and ends; at one instant ends come first. It may be more while
+-- a booking is over that its owner has not ended yet; never less.
+WITH steps AS (
+    SELECT node_id, resource, greatest(lower(during), compute_now()) AS at, amount AS delta
+    FROM resource_bookings
+    WHERE upper(during) > compute_now()
+    UNION ALL
+    SELECT node_id, resource, upper(during), -amount
+    FROM resource_bookings
+    WHERE upper(during) > compute_now()
+),
+sums AS (
     SELECT
-        node_resources.*,
-        resource_peak(node_id, resource, tstzrange(compute_now(), NULL)) AS peak
-    FROM node_resources
-) AS counted
-WHERE allocated < peak
+        node_id, resource,
+        sum(delta) OVER (
+            PARTITION BY node_id, resource ORDER BY at, delta ROWS UNBOUNDED PRECEDING
+        ) AS level
+    FROM steps
+),
+peaks AS (
+    SELECT node_id, resource, max(level)::bigint AS peak FROM sums GROUP BY node_id, resource
+)
+SELECT
+    node_resources.node_id, node_resources.resource, allocated, coalesce(peak, 0), ceiling,
+    floor(allocatable * ratio)::bigint
+FROM node_resources
+LEFT JOIN peaks
+    ON peaks.node_id = node_resources.node_id AND peaks.resource = node_resources.resource
+WHERE allocated < coalesce(peak, 0)
     OR ceiling < allocated
     OR (
-        allocated > peak
+        allocated > coalesce(peak, 0)
         AND NOT EXISTS (
             SELECT FROM resource_bookings
             JOIN assignments USING (allocation_id)
-            WHERE resource_bookings.node_id = counted.node_id
-                AND resource_bookings.resource = counted.resource
+            WHERE resource_bookings.node_id = node_resources.node_id
+                AND resource_bookings.resource = node_resources.resource
                 AND upper(resource_bookings.during) <= compute_now()
         )
     )
-ORDER BY node_id, resource
+ORDER BY node_resources.node_id, node_resources.resource
 LIMIT 100;
 
 -- name: bookings_of_nobody

@@ -25,33 +25,40 @@ ORDER BY id;
 WITH live AS (
     SELECT
         allocations.id, allocations.device_ids, allocations.resources,
-        tstzrange(reservations.starts_at, reservations.ends_at, '[)') AS during
+        reservations.starts_at, reservations.ends_at
     FROM allocations
     JOIN reservations ON reservations.id = allocations.reservation_id
     WHERE allocations.state IN ('placed', 'binding', 'bound')
+),
+booked_devices AS (
+    SELECT
+        allocation_id AS id, array_agg(device_id ORDER BY device_id) AS device_ids,
+        min(lower(during)) AS first_start, max(lower(during)) AS last_start,
+        min(upper(during)) AS first_end, max(upper(during)) AS last_end
+    FROM device_bookings
+    GROUP BY allocation_id
+),
+booked_resources AS (
+    SELECT
+        allocation_id AS id, jsonb_object_agg(resource, amount) AS resources,
+        count(*) AS bookings, count(DISTINCT resource) AS kinds,
+        min(lower(during)) AS first_start, max(lower(during)) AS last_start,
+        min(upper(during)) AS first_end, max(upper(during)) AS last_end
+    FROM resource_bookings
+    GROUP BY allocation_id
 )
 SELECT live.id
 FROM live
+LEFT JOIN booked_devices AS d ON d.id = live.id
+LEFT JOIN booked_resources AS r ON r.id = live.id
 WHERE
-    ARRAY(SELECT unnest(live.device_ids) ORDER BY 1) IS DISTINCT FROM ARRAY(
-        SELECT device_bookings.device_id
-        FROM device_bookings
-        WHERE device_bookings.allocation_id = live.id AND device_bookings.during = live.during
-        ORDER BY 1
-    )
-    OR live.resources IS DISTINCT FROM (
-        SELECT coalesce(jsonb_object_agg(resource_bookings.resource, resource_bookings.amount), '{}')
-        FROM resource_bookings
-        WHERE resource_bookings.allocation_id = live.id AND resource_bookings.during = live.during
-    )
-    OR EXISTS (
-        SELECT FROM device_bookings
-        WHERE device_bookings.allocation_id = live.id AND device_bookings.during <> live.during
-    )
-    OR EXISTS (
-        SELECT FROM resource_bookings
-        WHERE resource_bookings.allocation_id = live.id AND resource_bookings.during <> live.during
-    )
+    d.device_ids IS DISTINCT FROM ARRAY(SELECT unnest(live.device_ids) ORDER BY 1)
+    OR (d.first_start, d.last_start, d.first_end, d.last_end)
+        IS DISTINCT FROM (live.starts_at, live.starts_at, live.ends_at, live.ends_at)
+    OR coalesce(r.resources, '{}') IS DISTINCT FROM live.resources
+    OR r.bookings <> r.kinds
+    OR r.first_start <> live.starts_at OR r.last_start <> live.starts_at
+    OR r.first_end <> live.ends_at OR r.last_end <> live.ends_at
 ORDER BY live.id;
 
 -- name: held_in_part
