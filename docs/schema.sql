@@ -767,6 +767,7 @@ CREATE TABLE work_queue (
     attempts integer NOT NULL,
     last_error text NOT NULL,
     enqueued_at timestamp with time zone DEFAULT compute_now() NOT NULL,
+    failing_since timestamp with time zone,
     CONSTRAINT work_queue_pkey PRIMARY KEY (id),
     CONSTRAINT work_queue_one_row_per_key UNIQUE (kind, key)
 );

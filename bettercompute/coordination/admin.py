@@ -10,7 +10,7 @@ from django.db.models import BooleanField, Case, QuerySet, Value, When
 from django.http import HttpRequest
 
 from bettercompute.columns import ComputeNow
-from bettercompute.coordination import heartbeats, workqueue
+from bettercompute.coordination import heartbeats, roles, workqueue
 from bettercompute.coordination.models import Heartbeat, Lease, WorkItem
 from bettercompute.operators import fields
 from bettercompute.operators.operations import Effect, Operation, Outcome
@@ -30,11 +30,24 @@ ERROR_SHOWN = 120
 class LeaseAdmin(ReadOnlyAdmin):
     """Who is in charge of what, since when."""
 
-    list_display = ("name", "in_force", "note", "acquired_at", "expires_at", "epoch", "owner")
+    list_display = (
+        "name",
+        "role",
+        "in_force",
+        "note",
+        "acquired_at",
+        "expires_at",
+        "epoch",
+        "owner",
+    )
     search_fields = ("name__startswith", "owner__exact")
     search_help_text = "Start of the name, or the exact owner"
     ordering = ("name",)
-    also = ("in_force",)
+    also = ("role", "in_force")
+
+    def role(self, row: Any) -> str:
+        """What its holder does."""
+        return roles.words(row.name)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Lease]:
         """With what the one clock says of each."""
@@ -93,7 +106,7 @@ REQUEUE = Operation("requeue", "Look now", _requeue_effect, _requeue)
 class WorkItemAdmin(ReadOnlyAdmin):
     """The work queue: what is due or waits, and what keeps failing."""
 
-    list_display = ("kind", "subject", "not_before", "claimed_until", "attempts", "error", "shard")
+    list_display = ("kind", "subject", "not_before", "attempts", "failing_since", "error", "shard")
     list_filter = ("kind", "shard")
     search_fields = ("key__exact",)
     search_help_text = "Exact key: the id of a reservation, node or pool"

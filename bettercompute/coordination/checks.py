@@ -87,7 +87,7 @@ def queue_failing() -> Iterable[Finding]:
     for row in workqueue.failing(attempts_min=ATTEMPTS_MANY):
         yield Finding(
             "queue.failing",
-            f"{row.kind} {row.key} failed {row.attempts} times: {row.last_error}",
+            f"{row.kind} {row.key} failed {row.attempts} times in {row.age}: {row.last_error}",
             "Read the worker's log for this key; the row is tried again every five minutes.",
         )
 

@@ -35,6 +35,7 @@ class WorkItem(models.Model):
     not_before = models.DateTimeField()
     claimed_until = models.DateTimeField(null=True)
     attempts = models.IntegerField(default=0, help_text="failures in a row")
+    failing_since = models.DateTimeField(null=True, help_text="the first of these failures")
     last_error = models.TextField(default="")
     enqueued_at = models.DateTimeField(db_default=ComputeNow())
 

@@ -43,6 +43,7 @@ class Failing:
     kind: str
     key: str
     attempts: int
+    age: timedelta  # since the first of these failures
     last_error: str
 
 

@@ -64,19 +64,21 @@ DELETE FROM work_queue
 -- name: postpone
 -- Done for now; look again at next_at.
 UPDATE work_queue
-   SET not_before = %(next_at)s::timestamptz, claimed_until = NULL, attempts = 0, last_error = ''
+   SET not_before = %(next_at)s::timestamptz, claimed_until = NULL, attempts = 0, last_error = '',
+       failing_since = NULL
  WHERE id = %(id)s::bigint AND gen = %(gen)s::bigint;
 
 -- name: leave
 -- Woken during the run: it runs again, now.
 UPDATE work_queue
-   SET claimed_until = NULL, attempts = 0, last_error = ''
+   SET claimed_until = NULL, attempts = 0, last_error = '', failing_since = NULL
  WHERE id = %(id)s::bigint AND gen > %(gen)s::bigint;
 
 -- name: fail
 -- It stays, visible, with what went wrong; the next try is later each time.
 UPDATE work_queue
    SET attempts = attempts + 1,
+       failing_since = coalesce(failing_since, compute_now()),
        last_error = %(error)s::text,
        not_before = compute_now() + make_interval(secs => %(backoff_seconds)s::double precision),
        claimed_until = NULL
@@ -90,7 +92,7 @@ SELECT count(*), coalesce(compute_now() - min(not_before), interval '0')
 
 -- name: failing
 -- Rows that failed several times in a row, the worst first.
-SELECT kind, key, attempts, last_error
+SELECT kind, key, attempts, coalesce(compute_now() - failing_since, interval '0'), last_error
   FROM work_queue
  WHERE attempts >= %(attempts_min)s::int
  ORDER BY attempts DESC, kind, key

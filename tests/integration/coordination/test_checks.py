@@ -37,7 +37,7 @@ def test_work_that_keeps_failing_is_found_with_its_error(clock):
         (claim,) = workqueue.claim(range(workqueue.SHARDS), limit=1)
         workqueue.fail(claim, "ValueError: no")
     (finding,) = checks.queue_failing()
-    assert finding.message == "node node_a failed 5 times: ValueError: no"
+    assert finding.message == "node node_a failed 5 times in 0:20:00: ValueError: no"
 
 
 def test_a_worker_that_died_lately_is_no_worker(clock):

@@ -123,6 +123,12 @@ def test_a_poisoned_row_is_never_dropped_and_is_listed(clock):
         workqueue.fail(claim_one(), "Boom: always")
     (failing,) = workqueue.failing(attempts_min=10)
     assert (failing.key, failing.attempts, failing.last_error) == ("node_a", 12, "Boom: always")
+    assert failing.age == timedelta(minutes=55)
+    clock.advance("5m")
+    workqueue.finish(claim_one(), next_at=clock.now())
+    workqueue.fail(claim_one(), "Boom: once more")
+    (failing,) = workqueue.failing(attempts_min=1)
+    assert (failing.attempts, failing.age) == (1, timedelta(0))
 
 
 def test_success_forgets_earlier_failures(clock):
