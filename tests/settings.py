@@ -13,6 +13,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_DB_NAME", "test_bettercompute")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 HINTS = False  # no broker thread behind a test; tests of the hints themselves switch it on
+PRESENCE_DIRECTORY = None  # no process of a test run is another's neighbour, unless a test says so
 # Static files straight from where they are: nothing is collected for a test.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

@@ -20,9 +20,9 @@ def beat(role: str) -> None:
     HEARTBEATS.run("beat", process=owner.OWNER, role=role)
 
 
-def stop() -> None:
-    """Say that this process stops on purpose."""
-    HEARTBEATS.run("stop", process=owner.OWNER)
+def stop(process: str | None = None) -> None:
+    """Say that this process stops on purpose, or that another one is dead."""
+    HEARTBEATS.run("stop", process=process or owner.OWNER)
 
 
 def alive(role: str, *, within_seconds: float = ALIVE_SECONDS) -> list[str]:

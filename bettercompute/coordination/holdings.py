@@ -1,8 +1,9 @@
 """What this process holds: shards of the work queue and singleton jobs, by lease (C29-C34).
 
 Each held name has a lock of this process, so that at most one fenced transaction runs under its
-lease, with renewals between them (C30). Shards are shared out fairly: a process holds at most its
-part of them, by the number of workers whose heart beats, and gives up what is more than that.
+lease, with renewals between them, however long its user takes (C30). Shards are shared out fairly:
+a process holds at most its part of them, by the number of workers whose heart beats, and gives up
+what is more than that. What a process of this host held that is known to be dead is free at once.
 """
 
 import logging
@@ -16,7 +17,16 @@ from datetime import UTC, datetime, timedelta
 from django.db import Error
 
 from bettercompute import clock
-from bettercompute.coordination import heartbeats, leases, reconnecting, workqueue
+from bettercompute.coordination import (
+    fencing,
+    heartbeats,
+    leases,
+    owner,
+    presence,
+    reconnecting,
+    workqueue,
+)
+from bettercompute.coordination.fencing import LeaseLost
 from bettercompute.coordination.leases import Lease
 
 log = logging.getLogger(__name__)
@@ -26,7 +36,7 @@ SHARD_PREFIX = "shard:"
 RENEW_AFTER = timedelta(seconds=leases.RENEW_AFTER_SECONDS)
 BEAT_AFTER = timedelta(seconds=heartbeats.BEAT_SECONDS)
 LOOK_AFTER = timedelta(seconds=1)  # how often to look for leases that lapsed
-RENEWAL_SECONDS_MAX = 0.2
+TIDYING_SECONDS_MAX = 0.2
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +52,9 @@ class Held:
     lease: Lease
     renewed_at: datetime
     busy: threading.Lock = field(default_factory=threading.Lock)
-    in_use: bool = False  # busy with work, not just being renewed
+    in_use: bool = False  # busy with work, not just being tidied
+    # A renewal now would wait for the transaction's lock on the row, and those behind it too.
+    writing: bool = False
     # Claims in a new shard are the old holder's; after an error of the database we do not know
     # which of our own stand. Both are voided before the next look.
     claims_doubtful: bool = True
@@ -58,6 +70,7 @@ class Holdings:
     def __init__(self, singletons: Iterable[str] = ()) -> None:
         self.singletons = [f"singleton:{name}" for name in singletons]
         self._held: dict[str, Held] = {}
+        self._changing = threading.Lock()
         self._refreshing = threading.Lock()
         self._closed = False
         self._looked_at = LONG_AGO
@@ -80,8 +93,8 @@ class Holdings:
     def using(self, name: str) -> Iterator[Held | None]:
         """Have a held lease to ourselves; None where it is not ours or another thread uses it."""
         held = self._held.get(name)
-        # A renewal takes a moment: waited for, since whoever woke us will not do so again.
-        if held is None or held.in_use or not held.busy.acquire(timeout=RENEWAL_SECONDS_MAX):
+        # Tidying takes a moment: waited for, since whoever woke us will not do so again.
+        if held is None or held.in_use or not held.busy.acquire(timeout=TIDYING_SECONDS_MAX):
             yield None
             return
         held.in_use = True
@@ -94,25 +107,40 @@ class Holdings:
             held.in_use = False
             held.busy.release()
 
+    @contextmanager
+    def fenced(self, held: Held) -> Iterator[None]:
+        """One transaction of a lease's user, which commits only while the lease is in force.
+
+        Raises:
+            LeaseLost: the term has ended; the transaction did nothing.
+        """
+        if not self.renew_if_stale(held):
+            raise LeaseLost(f"{held.lease.name} at epoch {held.lease.epoch} is not ours any more")
+        held.writing = True
+        try:
+            with fencing.fenced(held.lease):
+                yield
+        except LeaseLost:
+            self.lose(held.lease)
+            raise
+        finally:
+            held.writing = False
+
     def renew_if_stale(self, held: Held) -> bool:
         """Between two transactions of a user: keep the lease alive. False where it is lost."""
-        if not held.stale():
-            return True
-        if leases.renew(held.lease) is None:
-            self.lose(held.lease)
-            return False
-        held.renewed_at = clock.now()
-        return True
+        return not held.stale() or bool(self._prolong([held]))
 
     def lose(self, lease: Lease) -> None:
         """Forget a lease that turned out to be somebody else's."""
-        held = self._held.get(lease.name)
-        if held is not None and held.lease == lease:
+        with self._changing:
+            held = self._held.get(lease.name)
+            if held is None or held.lease != lease:
+                return
             del self._held[lease.name]
-            log.info("lost %s at epoch %s", lease.name, lease.epoch)
+        log.info("lost %s at epoch %s", lease.name, lease.epoch)
 
     def refresh(self) -> None:
-        """Beat, renew what is due, take what is free, give up what is too much.
+        """Beat, renew what is due, free what the dead held, take what is free up to our share.
 
         An unreachable database changes nothing (C33): what we hold stays held in memory, and the
         fence decides at the next write.
@@ -122,7 +150,10 @@ class Holdings:
         try:
             self._beat()
             self._renew()
-            self._share()
+            if clock.now() - self._looked_at >= LOOK_AFTER:
+                self._looked_at = clock.now()
+                presence.free_what_the_dead_held()
+                self._share()
             self._void_claims()
         except Error as error:
             log.warning("The database is unreachable (%s); leases are kept in memory.", error)
@@ -141,6 +172,7 @@ class Holdings:
                 leases.give_up(held.lease)
                 self._held.pop(held.lease.name, None)
         heartbeats.stop()
+        presence.leave()
 
     def _beat(self) -> None:
         if clock.now() - self._beaten_at >= BEAT_AFTER:
@@ -148,48 +180,51 @@ class Holdings:
             self._beaten_at = clock.now()
 
     def _renew(self) -> None:
-        """Renew all that is due and idle in one statement; users of the others renew themselves."""
-        due = [h for h in list(self._held.values()) if h.stale() and h.busy.acquire(blocking=False)]
-        if not due:
-            return
-        try:
-            kept = set(leases.take_many(held.lease.name for held in due))
-            for held in due:
-                if held.lease in kept:
-                    held.renewed_at = clock.now()
-                else:
-                    self.lose(held.lease)
-        finally:
-            for held in due:
-                held.busy.release()
-        clock.synchronise()  # C7: sampled at every renewal
+        """Renew all that is due in one statement, in use or not, but for what is being written."""
+        due = [held for held in list(self._held.values()) if held.stale() and not held.writing]
+        if due:
+            self._prolong(due)
+            clock.synchronise()  # C7: sampled at every renewal
+
+    def _prolong(self, due: list[Held]) -> list[Held]:
+        """Take these leases again; answers those whose terms go on."""
+        now = clock.now()
+        taken = {lease.name: lease for lease in leases.take_many(h.lease.name for h in due)}
+        kept = [held for held in due if taken.get(held.lease.name) == held.lease]
+        for held in due:
+            if held not in kept:
+                self.lose(held.lease)
+        for lease in taken.values():  # one that had ended and was free is ours in a new term
+            self._adopt(lease, now)
+        return kept
 
     def _share(self) -> None:
-        if clock.now() - self._looked_at < LOOK_AFTER:
-            return
-        self._looked_at = clock.now()
         fair = math.ceil(workqueue.SHARDS / max(1, len(heartbeats.alive(ROLE))))
         names = [shard_name(shard) for shard in range(workqueue.SHARDS)]
         ours = [name for name in names if name in self._held]
         for name in ours[fair:]:
             self._give_up_idle(name)
-        wanted = self.singletons + names
-        if all(name in self._held for name in wanted):
+        missing = [name for name in self.singletons + names if name not in self._held]
+        if not missing:
             return
-        free = leases.free(wanted)
+        # Ours too, where a take committed and its answer was lost: we hold it and do not know.
+        free = leases.free(missing, but=owner.OWNER)
         free_shards = [name for name in free if name in names][: max(0, fair - len(ours))]
         self._take([name for name in free if name in self.singletons] + free_shards)
 
     def _take(self, names: list[str]) -> None:
-        if not names:
-            return
-        for lease in leases.take_many(names):
+        now = clock.now()
+        for lease in leases.take_many(names) if names else []:
+            self._adopt(lease, now)
+
+    def _adopt(self, lease: Lease, now: datetime) -> None:
+        """Hold what was taken a moment after ``now``, in the term that we had or in a new one."""
+        with self._changing:
             held = self._held.get(lease.name)
             if held is not None and held.lease == lease:
-                # It had lapsed while we could not renew it, and nobody came.
-                held.renewed_at = clock.now()
-                continue
-            self._held[lease.name] = Held(lease, clock.now())
+                held.renewed_at = now
+            else:
+                self._held[lease.name] = Held(lease, now)
 
     def _void_claims(self) -> None:
         doubtful = [
@@ -219,6 +254,7 @@ class Holdings:
                 held.busy.release()
 
     def _doubt(self) -> None:
+        self._looked_at = LONG_AGO
         for held in list(self._held.values()):
             held.claims_doubtful = True
 

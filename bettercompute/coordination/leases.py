@@ -5,14 +5,15 @@ What a lease promises
     permission to write for ever: every write goes through ``fencing.fenced(lease)``, which checks
     the term in the writing transaction.
 Terms
-    A term is (name, owner, epoch). Renewing keeps it; anybody else's takeover, and giving up, end
-    it. A holder whose lease lapsed unnoticed and that nobody replaced goes on in the same term.
+    A term is (name, owner, epoch). Renewing is taking again, and keeps it; anybody else's takeover,
+    and giving up, end it. A holder whose lease lapsed unnoticed and that nobody replaced goes on in
+    the same term.
 Unset means leader
     There is no switch: every process takes what it can. A second control plane is the same command
     started again (C34).
 An unreachable database
-    is no evidence that somebody else leads. ``take`` and ``renew`` then raise, and the caller keeps
-    what it has: the fence decides at the next write (C33).
+    is no evidence that somebody else leads. ``take`` then raises, and the caller keeps what it has:
+    the fence decides at the next write (C33).
 """
 
 from collections.abc import Iterable
@@ -69,15 +70,17 @@ def take_many(
     return [Lease(*row) for row in rows]
 
 
-def renew(lease: Lease, *, ttl_seconds: float = TTL_SECONDS) -> Lease | None:
-    """Prolong a term; None where it ended, even if the name could be had again by ``take``."""
-    renewed = take(lease.name, ttl_seconds=ttl_seconds, owner=lease.owner)
-    return renewed if renewed == lease else None
-
-
 def give_up(lease: Lease) -> bool:
     """End our term at once, so that nobody waits for it to lapse; False where it had ended."""
     return LEASES.run("give_up", name=lease.name, owner=lease.owner, epoch=lease.epoch) == 1
+
+
+def end_terms_of(owner: str) -> bool:
+    """End every term of an owner that is dead; False where a transaction of its has yet to end."""
+    LEASES.run("end_terms_of", owner=owner)
+    row = LEASES.one("terms_of", owner=owner)
+    assert row is not None
+    return bool(row[0] == 0)
 
 
 def expire_all() -> int:
@@ -91,9 +94,9 @@ def current(name: str) -> Lease | None:
     return None if row is None else Lease(*row)
 
 
-def free(names: Iterable[str]) -> list[str]:
-    """Of these names, those that nobody holds."""
-    return [row[0] for row in LEASES.all("free", names=sorted(names))]
+def free(names: Iterable[str], *, but: str = "") -> list[str]:
+    """Of these names, those that nobody holds, or nobody ``but`` this owner."""
+    return [row[0] for row in LEASES.all("free", names=sorted(names), but=but)]
 
 
 def holders() -> list[Holder]:

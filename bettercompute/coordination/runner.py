@@ -12,7 +12,6 @@ only the shard's holder commits (C30). What a run may meet:
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,7 +20,7 @@ from django.db import Error, InterfaceError, OperationalError, connection
 from structlog import contextvars
 
 from bettercompute import failpoints
-from bettercompute.coordination import fencing, holdings, workqueue
+from bettercompute.coordination import holdings, workqueue
 from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.coordination.holdings import Held, Holdings
 from bettercompute.coordination.leases import Lease
@@ -91,22 +90,22 @@ class Runner:
         return 0
 
     def _run_shard(self, shard: int, held: Held, limit: int) -> int:
-        claims = workqueue.claim([shard], limit=limit)
-        for claim in claims:
-            if not self.holdings.renew_if_stale(held):
-                break
-            try:
-                self._run(claim, held.lease)
-            except LeaseLost:
-                self.holdings.lose(held.lease)
-                break
+        try:
+            # A zombie's claims would hide the rows from whoever holds the shard now.
+            with self.holdings.fenced(held):
+                claims = workqueue.claim([shard], limit=limit)
+            for claim in claims:
+                self._run(claim, held)
+        except LeaseLost:
+            return 0
         return len(claims)
 
-    def _run(self, claim: Claim, lease: Lease) -> None:
-        with contextvars.bound_contextvars(kind=claim.kind, key=claim.key, epoch=lease.epoch):
+    def _run(self, claim: Claim, held: Held) -> None:
+        epoch = held.lease.epoch
+        with contextvars.bound_contextvars(kind=claim.kind, key=claim.key, epoch=epoch):
             failpoints.reach(Failpoint.WORK_CLAIMED)
             try:
-                outcome = self._reconcile(claim, lease)
+                outcome = self._reconcile(claim, held)
             except LeaseLost:
                 raise
             except Exception as error:
@@ -121,12 +120,11 @@ class Runner:
             next_at = outcome.instant if isinstance(outcome, At) else None
             workqueue.finish(claim, next_at=next_at)
 
-    def _reconcile(self, claim: Claim, lease: Lease) -> Outcome:
+    def _reconcile(self, claim: Claim, held: Held) -> Outcome:
         handler = self.handlers.get(claim.kind)
         if handler is None:
             raise LookupError(f"no reconciler for kind {claim.kind!r}")
-        fence: Callable[[], AbstractContextManager[None]] = partial(fencing.fenced, lease)
-        return handler(claim.key, fence)
+        return handler(claim.key, partial(self.holdings.fenced, held))
 
 
 def _database_is_gone(error: Exception) -> bool:

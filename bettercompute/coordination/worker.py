@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -20,9 +19,9 @@ from django.conf import settings
 from django.db import Error, connections
 
 from bettercompute import clock
-from bettercompute.coordination import fencing, reconnecting
+from bettercompute.coordination import reconnecting
 from bettercompute.coordination.fencing import Fence, LeaseLost
-from bettercompute.coordination.holdings import Held, Holdings
+from bettercompute.coordination.holdings import Holdings
 from bettercompute.coordination.runner import Reconcile, Runner
 
 log = logging.getLogger(__name__)
@@ -73,24 +72,18 @@ class Worker:
         if done_at and clock.now() - done_at < timedelta(seconds=job.every_seconds):
             return 0
         with self.holdings.using(f"singleton:{name}") as held:
-            if held is None or not self.holdings.renew_if_stale(held):
+            if held is None:
                 return 0
             self._done_at[name] = clock.now()
             try:
-                job.function(partial(self._fenced, held))
+                job.function(partial(self.holdings.fenced, held))
             except LeaseLost:
-                self.holdings.lose(held.lease)
+                log.info("the periodic job %s goes on elsewhere", name)
             except Exception:
                 # The loop's edge: one job's failure stops neither the others nor its next turn.
                 log.exception("the periodic job %s failed", name)
                 reconnecting.drop_if_broken()
         return 1
-
-    def _fenced(self, held: Held) -> AbstractContextManager[None]:
-        """One transaction of a job; a long job's lease is kept alive between them."""
-        if not self.holdings.renew_if_stale(held):
-            raise LeaseLost(f"{held.lease.name} went to somebody else meanwhile")
-        return fencing.fenced(held.lease)
 
     def start(self) -> None:
         """Start the thread that keeps the leases."""

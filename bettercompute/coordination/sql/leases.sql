@@ -28,6 +28,22 @@ UPDATE leases
    SET owner = '', expires_at = compute_now()
  WHERE name = %(name)s::text AND owner = %(owner)s::text AND epoch = %(epoch)s::bigint;
 
+-- name: end_terms_of
+-- Of a process that is known to be dead. A transaction that it left is not waited for: the server
+-- ends it in a moment, and whoever asked comes again.
+UPDATE leases
+   SET owner = '', expires_at = compute_now()
+ WHERE name IN (SELECT name
+                  FROM leases
+                 WHERE owner = %(owner)s::text
+                 ORDER BY name
+                   FOR UPDATE SKIP LOCKED);
+
+-- name: terms_of
+SELECT count(*)
+  FROM leases
+ WHERE owner = %(owner)s::text;
+
 -- name: expire_all
 -- C34: for the one machine that knows everybody else is stopped. Rows stay: epochs survive.
 UPDATE leases
@@ -53,10 +69,13 @@ SELECT name, owner, epoch
  WHERE name = %(name)s::text AND expires_at > compute_now();
 
 -- name: free
--- Of these names, those that nobody holds.
+-- Of these names, those that nobody holds, or nobody but one owner.
 SELECT wanted.name
   FROM unnest(%(names)s::text[]) AS wanted (name)
-  LEFT JOIN leases ON leases.name = wanted.name AND leases.expires_at > compute_now()
+  LEFT JOIN leases
+    ON leases.name = wanted.name
+   AND leases.expires_at > compute_now()
+   AND leases.owner <> %(but)s::text
  WHERE leases.name IS NULL
  ORDER BY wanted.name;
 

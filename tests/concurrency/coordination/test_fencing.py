@@ -131,7 +131,7 @@ def test_renewal_waits_for_a_fenced_transaction_so_one_runs_at_a_time(clock):
     lease = take("own_old")
     with sessions.opened("writer", "renewal") as (writer, renewal):
         writer.enter(fencing.fenced(lease))
-        step = renewal.start(lambda: leases.renew(lease))
+        step = renewal.start(lambda: take("own_old"))
         step.must_block()
         writer.commit()
         assert step.result() == lease

@@ -116,6 +116,31 @@ def test_a_clean_stop_gives_every_lease_up_at_once():
         assert process.popen.returncode == 0
 
 
+@pytest.mark.rule("C32", "C34")
+def test_a_worker_killed_is_followed_at_once_on_its_host(clock, tmp_path):
+    """Time hardly passes: no lease of the dead worker lapses here."""
+    with worker(HOST_OF_WORKERS=str(tmp_path / "here")) as killed:
+        killed.wait_until_it_leads()
+        before = {holder.name: holder for holder in leases.holders()}
+        killed.signal(signal.SIGKILL)
+        with worker(HOST_OF_WORKERS=str(tmp_path / "there")) as elsewhere:
+            wait_for(lambda: len(heartbeats.alive("worker")) == 2, "a worker on another host")
+            clock.advance("2s")  # it looks, and cannot know
+            assert _held_by(before["shard:0"].owner) == before.keys()
+            with worker(HOST_OF_WORKERS=str(tmp_path / "here")):
+                wait_for(lambda: not _held_by(before["shard:0"].owner), "the next on this host")
+                clock.advance("2s")  # the other looks again, and takes its share
+                wait_for(lambda: len(leases.holders()) == len(before), "all to be held again")
+                assert len(_owners()) == 2
+            assert elsewhere.popen.poll() is None
+    after = {holder.name: holder for holder in leases.holders()}
+    assert all(after[name].epoch > before[name].epoch for name in before)
+
+
+def _held_by(owner: str) -> set[str]:
+    return {holder.name for holder in leases.holders() if holder.owner == owner}
+
+
 @pytest.mark.rule("C1", "C26", "C30", "C35")
 def test_a_worker_killed_in_its_transaction_is_followed_after_the_lease_time(clock):
     with worker(PROBE_HANGS="1") as killed, worker() as survivor:

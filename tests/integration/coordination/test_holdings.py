@@ -1,11 +1,12 @@
 """Which process holds what (C29-C34)."""
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 from django.db import OperationalError
 
-from bettercompute.coordination import heartbeats, leases, owner, workqueue
+from bettercompute.coordination import fencing, heartbeats, leases, owner, workqueue
 from bettercompute.coordination.holdings import Holdings
 
 pytestmark = pytest.mark.django_db
@@ -20,15 +21,24 @@ class Member:
         self.name, self._monkeypatch = name, monkeypatch
         self.holdings = Holdings(singletons)
 
-    def refresh(self):
+    @contextmanager
+    def as_itself(self):
         with self._monkeypatch.context() as patch:
             patch.setattr(owner, "OWNER", self.name)
+            yield
+
+    @contextmanager
+    def fenced(self, held):
+        with self.as_itself(), self.holdings.fenced(held):
+            yield
+
+    def refresh(self):
+        with self.as_itself():
             self.holdings.refresh()
         return self.holdings.shards()
 
     def stop(self):
-        with self._monkeypatch.context() as patch:
-            patch.setattr(owner, "OWNER", self.name)
+        with self.as_itself():
             self.holdings.give_up_all()
 
 
@@ -110,6 +120,23 @@ def test_an_unreachable_database_is_no_evidence_that_somebody_else_leads(
     assert {holder.epoch for holder in leases.holders()} == {1}  # in the same term
 
 
+@pytest.mark.rule("C33")
+def test_what_was_taken_though_the_answer_was_lost_is_held_at_the_next_look(member, monkeypatch):
+    alone = member("own_a", ["resync"])
+    take_many = leases.take_many
+
+    def lose_the_answer(names, **more):
+        take_many(names, **more)
+        raise OperationalError("the connection is lost, after the commit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "take_many", lose_the_answer)
+        assert alone.refresh() == []
+    assert len(leases.holders()) == workqueue.SHARDS + 1  # ours, and we do not know
+    assert alone.refresh() == sorted(ALL)  # no time has passed
+    assert alone.holdings.lease("singleton:resync").epoch == 1
+
+
 @pytest.mark.rule("C33", "C30")
 def test_after_an_outage_in_which_somebody_took_over_the_claim_is_dropped(member, clock):
     sleeper = member("own_a")
@@ -119,7 +146,7 @@ def test_after_an_outage_in_which_somebody_took_over_the_claim_is_dropped(member
     assert sleeper.refresh() == [n for n in sorted(ALL) if n != 3]
 
 
-def test_a_lease_in_use_is_neither_renewed_nor_given_up_by_others(member, clock):
+def test_a_lease_in_use_is_nobody_elses_to_use_or_to_give_up(member, clock):
     busy, other = member("own_a"), member("own_b")
     busy.refresh()
     with busy.holdings.using("shard:9") as held:
@@ -132,6 +159,59 @@ def test_a_lease_in_use_is_neither_renewed_nor_given_up_by_others(member, clock)
             clock.advance("1s")
         assert busy.holdings.lease("shard:9") == held.lease
     assert 9 in busy.refresh() or 9 in other.refresh()
+
+
+@pytest.mark.rule("C30", "C31")
+def test_a_lease_is_kept_alive_however_long_its_user_takes(member, clock):
+    slow, other = member("own_a", ["delivery"]), member("own_b", ["delivery"])
+    slow.refresh()
+    with slow.holdings.using("singleton:delivery") as held:
+        for _ in range(12):  # a sink that takes a minute, outside of any transaction
+            clock.advance("5s")
+            slow.refresh(), other.refresh()
+        with slow.fenced(held):
+            pass
+    assert leases.current("singleton:delivery") == held.lease
+    assert other.holdings.lease("singleton:delivery") is None
+
+
+@pytest.mark.rule("C30")
+def test_a_user_without_a_pulse_renews_before_each_of_its_transactions(member, clock):
+    alone = member("own_a", ["resync"])
+    alone.refresh()
+    with alone.holdings.using("singleton:resync") as held:
+        for _ in range(5):
+            clock.advance("10s")
+            with alone.fenced(held):
+                assert leases.current("singleton:resync") == held.lease
+
+
+@pytest.mark.rule("C30")
+@pytest.mark.parametrize("slept", ["15s", "4s"], ids=["seen-by-the-renewal", "seen-by-the-fence"])
+def test_a_user_whose_lease_was_taken_over_writes_nothing_and_forgets_it(member, clock, slept):
+    sleeper = member("own_a", ["resync"])
+    sleeper.refresh()
+    with sleeper.holdings.using("singleton:resync") as held:
+        clock.advance(slept)
+        leases.expire_all()
+        leases.take("singleton:resync", owner="own_b")
+        with pytest.raises(fencing.LeaseLost), sleeper.fenced(held):
+            raise AssertionError("a zombie wrote")
+    assert sleeper.holdings.lease("singleton:resync") is None
+
+
+@pytest.mark.rule("C29")
+def test_a_term_that_ended_and_is_free_again_is_held_in_the_new_one(member, clock):
+    """Somebody took over and gave up while we slept: the renewal begins a term, which is ours."""
+    sleeper = member("own_a")
+    sleeper.refresh()
+    old = sleeper.holdings.lease("shard:3")
+    clock.advance("20s")
+    leases.give_up(leases.take("shard:3", owner="own_b"))
+    assert sleeper.refresh() == sorted(ALL)
+    new = sleeper.holdings.lease("shard:3")
+    assert new == leases.current("shard:3")
+    assert new.epoch == old.epoch + 2
 
 
 def test_the_heartbeat_is_written_every_five_seconds(member, clock):
@@ -147,11 +227,11 @@ def test_the_heartbeat_is_written_every_five_seconds(member, clock):
     assert heartbeats.latest("worker") > since
 
 
-def test_a_lease_that_is_just_being_renewed_is_waited_for_not_skipped(member):
+def test_a_lease_that_is_just_being_tidied_is_waited_for_not_skipped(member):
     alone = member("own_a")
     alone.refresh()
     held = alone.holdings._held["shard:9"]
-    assert held.busy.acquire(blocking=False)  # as a renewal does
+    assert held.busy.acquire(blocking=False)  # as tidying does
     assert 9 in alone.holdings.shards()
     threading.Timer(0.05, held.busy.release).start()
     with alone.holdings.using("shard:9") as used:

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from bettercompute import failpoints
-from bettercompute.coordination import leases, owner, workqueue
+from bettercompute.coordination import holdings, leases, owner, workqueue
 from bettercompute.coordination.models import WorkItem
 from bettercompute.coordination.runner import At, Done, Runner
 from bettercompute.failpoints import Failpoint
@@ -160,6 +160,26 @@ def _lose_then_write(key, fence, runner):
     leases.take(runner.lease_of(key).name, owner="own_rival")
     with fence():
         raise AssertionError("a zombie wrote")
+
+
+@pytest.mark.rule("C26", "C30")
+def test_a_zombie_claims_nothing_that_the_new_holder_would_wait_for(clock, monkeypatch):
+    """Claims hide rows for a minute, so they too are made under the fence."""
+    workqueue.enqueue("node", "node_a")
+    runner = Runner({"node": Recorder()})
+    due_shards = workqueue.due_shards
+
+    def slept_over(shards):
+        due = due_shards(shards)
+        leases.expire_all()
+        leases.take_many(map(holdings.shard_name, due), owner="own_rival")
+        return due
+
+    monkeypatch.setattr(workqueue, "due_shards", slept_over)
+    assert runner.drain() == 0
+    monkeypatch.undo()
+    leases.expire_all()
+    assert [c.key for c in workqueue.claim(range(workqueue.SHARDS), limit=1)] == ["node_a"]
 
 
 def test_a_process_runs_only_shards_that_it_holds(clock):
