@@ -126,7 +126,7 @@ def run(scenario: Callable[[Bench], Awaitable[T]]) -> T:
     """Play a scenario against a gateway of its own, to its end."""
 
     async def play() -> T:
-        async with asyncio.timeout(30), bench() as made:
+        async with asyncio.timeout(120), bench() as made:
             return await scenario(made)
 
     return asyncio.run(play())
@@ -144,7 +144,7 @@ async def sync(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return await sync_to_async(call, thread_sensitive=False)()
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = 60.0) -> None:
     """Wait for something to become true, looking often; the condition may use the database."""
     async with asyncio.timeout(seconds):
         while not await sync(condition):

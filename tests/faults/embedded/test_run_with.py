@@ -122,7 +122,7 @@ def test_a_signal_reaches_the_command_once_and_the_services_wait_for_it(
     process.send_signal(number)
 
     assert process.stdout.read() == f"stopped by {int(number)}\n"
-    assert process.wait(15) == 5
+    assert process.wait(60) == 5
     process.stdout.close()
     assert not Path(sockets).exists()
     assert not psutil.pid_exists(command)
@@ -144,7 +144,7 @@ def test_a_killed_run_leaves_no_process() -> None:
     process.wait()
     process.stdout.close()
 
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=60)
     shutil.rmtree(Path(sockets).parent)  # files stay after a SIGKILL, processes do not
     assert alive == []
     assert not psutil.pid_exists(command)

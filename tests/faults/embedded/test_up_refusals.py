@@ -33,7 +33,7 @@ def up(data: Path, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**kept, "BETTERCOMPUTE_DATA": str(data), "PORT": "0", **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
