@@ -23,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast torture simulate faults guards lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast torture simulate planes faults guards lint format types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -47,6 +47,10 @@ torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it an
 
 simulate: setup ## The seeded simulation; SEED, STEPS, or SEEDS=1000 JOBS=2 for a range of seeds
 	@exec $(PY) -m tests.simulation $(ARGS)
+
+planes: setup ## Two control planes, either killed at random (C35); SECONDS, SEED
+	@exec env $(foreach name,SEED SECONDS,$(if $($(name)),$(name)=$($(name)))) \
+		$(PY) -m pytest tests/faults/deployment/test_two_planes.py $(ARGS)
 
 faults: setup ## Faults at random on real processes; SECONDS, SEED
 	@exec env DJANGO_SETTINGS_MODULE=tests.settings \
