@@ -15,8 +15,10 @@ import pytest
 # Tests of a file stay together (they share fixtures), and these come first: they wait for real
 # processes, so that the many short ones fill the other worker, and none trails at the end.
 LONGEST_FIRST = (
+    "tests/faults/deployment",
     "tests/faults/embedded",
     "tests/faults",
+    "tests/integration/history",
     "tests/simulation",
     "tests/concurrency",
     "tests/browser",
