@@ -33,7 +33,9 @@ class Migration(migrations.Migration):
                 ("ended_at", models.DateTimeField(help_text="the first beat after it")),
                 (
                     "applied_at",
-                    models.DateTimeField(help_text="when it was added to the leases", null=True),
+                    models.DateTimeField(
+                        help_text="when its length was added to the leases", null=True
+                    ),
                 ),
             ],
             options={
