@@ -18,6 +18,7 @@ LONG_MODULES = {
     "nodes/admin.py",  # a register a table, eleven of them
     "tests/integration/console/test_pages.py",  # one deployment seen through every page
     "tests/integration/nodes/test_gateway.py",  # one service: its calls share hosts and answers
+    "tests/support/damage.py",  # one damage a check: a list that is read as one
     "tests/unit/agent/test_nvidia.py",  # what drivers really print
     "tests/unit/pools/test_planner.py",  # one function, every shape of demand
 }
