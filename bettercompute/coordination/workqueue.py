@@ -106,6 +106,7 @@ def fail(claim: Claim, error: str) -> None:
     WORKQUEUE.run(
         "fail",
         id=claim.id,
+        gen=claim.gen,
         error=error[:ERROR_CHARACTERS_MAX].replace("\x00", ""),
         backoff_seconds=backoff_seconds(claim.attempts),
     )

@@ -75,12 +75,15 @@ UPDATE work_queue
  WHERE id = %(id)s::bigint AND gen > %(gen)s::bigint;
 
 -- name: fail
--- It stays, visible, with what went wrong; the next try is later each time.
+-- It stays, visible, with what went wrong; the next try is later each time. Woken during the run it
+-- is due when it was woken for: what changed may be just what was missing.
 UPDATE work_queue
    SET attempts = attempts + 1,
        failing_since = coalesce(failing_since, compute_now()),
        last_error = %(error)s::text,
-       not_before = compute_now() + make_interval(secs => %(backoff_seconds)s::double precision),
+       not_before = CASE WHEN gen > %(gen)s::bigint THEN not_before
+                         ELSE compute_now()
+                              + make_interval(secs => %(backoff_seconds)s::double precision) END,
        claimed_until = NULL
  WHERE id = %(id)s::bigint;
 

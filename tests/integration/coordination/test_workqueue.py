@@ -108,6 +108,18 @@ def test_a_failure_backs_off_with_jitter_and_stays_visible(clock):
     assert claim_one().attempts == 1
 
 
+@pytest.mark.rule("C25", "C26")
+def test_a_wake_up_during_a_run_that_fails_is_not_put_off(clock):
+    workqueue.enqueue("node", "node_a")
+    claim = claim_one()
+    workqueue.enqueue("node", "node_a")  # what was missing has come
+    workqueue.fail(claim, "Boom: no")
+    again = claim_one()
+    assert (again.gen, again.attempts) == (2, 1)
+    workqueue.fail(again, "Boom: still not")  # nothing came: now it waits
+    assert workqueue.claim(ALL, limit=1) == []
+
+
 @pytest.mark.rule("C26")
 def test_backoff_grows_to_five_minutes_and_differs_between_rows():
     assert all(0.5 <= workqueue.backoff_seconds(0) <= 1 for _ in range(50))
