@@ -19,7 +19,7 @@ from outbox.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 120.0
 DEAD_BROKER = "redis://127.0.0.1:1/0"
 
 
