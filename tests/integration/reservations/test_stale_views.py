@@ -26,6 +26,9 @@ pytestmark = [
     pytest.mark.rule("C17", "R10"),
 ]
 
+# So little of the host comes with a card that only the card itself is ever the last one.
+CHEAP = {"perGpu": {"vcpu": 1, "memoryGiB": 1}}
+
 
 class Died(BaseException):
     """The process ended here."""
@@ -55,7 +58,7 @@ def waits_holding_nothing(reservation: Reservation) -> None:
 
 
 def test_a_preview_promises_nothing(clock) -> None:
-    pool, alice = make.pool(nodes=1, gpus=1), cast.caller("alice")
+    pool, alice = make.pool(nodes=1, gpus=1, **CHEAP), cast.caller("alice")
     api = cast.api("alice")
     body = {
         "tenantId": alice.tenant_id,
@@ -75,7 +78,7 @@ def test_a_preview_promises_nothing(clock) -> None:
 
 
 def test_a_draft_that_is_taken_up_hours_later_is_placed_as_things_are_then(clock) -> None:
-    pool, alice = make.pool(nodes=1, gpus=1), cast.caller("alice")
+    pool, alice = make.pool(nodes=1, gpus=1, **CHEAP), cast.caller("alice")
     wanted = make.request(alice, pool)
     with dying_at(Failpoint.DRAFT_RECORDED):
         admission.admit(alice, wanted, idempotency_key="k")
@@ -88,7 +91,7 @@ def test_a_draft_that_is_taken_up_hours_later_is_placed_as_things_are_then(clock
 
 
 def test_a_plan_whose_device_was_taken_meanwhile_is_not_carried_out() -> None:
-    pool = make.pool(nodes=1, gpus=1)
+    pool = make.pool(nodes=1, gpus=1, **CHEAP)
 
     def taken() -> None:
         failpoints.disarm()
@@ -99,7 +102,7 @@ def test_a_plan_whose_device_was_taken_meanwhile_is_not_carried_out() -> None:
 
 
 def test_a_plan_whose_device_was_taken_meanwhile_goes_to_another_node() -> None:
-    pool = make.pool(nodes=2, gpus=1)
+    pool = make.pool(nodes=2, gpus=1, **CHEAP)
 
     def taken() -> None:
         failpoints.disarm()
@@ -114,7 +117,7 @@ def test_a_plan_whose_device_was_taken_meanwhile_goes_to_another_node() -> None:
 
 
 def test_one_that_waits_looks_again_under_its_lock() -> None:
-    pool, alice = make.pool(nodes=1, gpus=1), cast.caller("alice")
+    pool, alice = make.pool(nodes=1, gpus=1, **CHEAP), cast.caller("alice")
     first = make.reservation(alice, pool)
     waiting = make.reservation(alice, pool)
     cast.api("alice").post(f"/reservations/{first.pk}/release", {"tenantId": first.tenant_id})
