@@ -148,6 +148,7 @@ class GatewayProcess(Process):
     def start(self) -> None:
         super().start()
         owner.OWNER = self.owner
+        self.loop.kill()
         self.loop = Loop(self._time.seconds)
         self.application = Application(lambda: Gateway(monotonic=self._time.seconds))
         self.loop.create_task(self.application.start())
@@ -162,6 +163,10 @@ class GatewayProcess(Process):
         super().die()
         self.loop.kill()
         self._network.gateway_died(self.name)
+
+    def close(self) -> None:
+        super().close()
+        self.loop.kill()
 
 
 class SlowHolds(MemoryHolds):
@@ -207,6 +212,7 @@ class AgentProcess:
     def start(self) -> None:
         """Begin a life with the holds and the journal that are there."""
         self.alive = True
+        self.loop.kill()
         self.loop = Loop(self._time.seconds)
         client = httpx2.AsyncClient(transport=Transport(self._network, self.name), trust_env=False)
         addresses = [f"http://{gateway}" for gateway in GATEWAYS]
@@ -246,8 +252,7 @@ class AgentProcess:
 
     def close(self) -> None:
         """The simulation is over."""
-        if self.alive:
-            self.die()
+        self.loop.kill()
 
 
 class Straggler(Process):

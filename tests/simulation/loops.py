@@ -47,7 +47,9 @@ class Loop(asyncio.BaseEventLoop):
         return bool(self._ready or due)
 
     def kill(self) -> None:
-        """The process dies: no task runs on."""
+        """The process dies: no task runs on. Doing it again changes nothing."""
+        if self.is_closed():
+            return
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False
             task.get_coro().close()

@@ -44,6 +44,14 @@ SELECT format('%s has not let go of %s, and nobody will look', node_id, allocati
    AND reported NOT IN ('released', 'failed')
    AND NOT EXISTS (SELECT FROM work_queue WHERE kind = 'node' AND key = node_id)
 """
+# Nothing ever appears behind a cursor (C21): what does is never told.
+_BEHIND = """
+SELECT outbox.id
+  FROM outbox, outbox_cursors
+ WHERE outbox_cursors.sink = %s
+   AND (outbox.txid, outbox.seq) <= (outbox_cursors.txid, outbox_cursors.seq)
+   AND NOT outbox.id = ANY(%s)
+"""
 _UNTOLD = "SELECT id FROM outbox WHERE NOT id = ANY(%s) ORDER BY seq"
 _OVERDUE = """
 SELECT format('%s %s is due and was not run: %s', kind, key, last_error)
@@ -103,6 +111,11 @@ class Promises:
             return []
         changes = self._changes()
         self._require(f"forgotten: {what}" for what in _column(_UNJUDGED))
+        self._require(
+            f"untold: {key} is behind the cursor of {sink.name}"
+            for sink in self._sinks
+            for key in _column(_BEHIND, sink.name, list(sink.told))
+        )
         count = len(invariants.CHECKS)
         chosen = [invariants.CHECKS[(self._next + n) % count] for n in range(CHECKS_A_STEP)]
         self._next += CHECKS_A_STEP

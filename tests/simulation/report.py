@@ -1,9 +1,11 @@
 """What a run came to, for people: one line, or the shortest history that fails."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation import shrink
+from tests.simulation.shrink import Budget
 from tests.simulation.simulation import Choice, Result, Simulation
 
 
@@ -12,11 +14,11 @@ def summary(result: Result) -> str:
     return f"seed={result.seed} steps={result.steps} history={result.history}"
 
 
-def shortened(result: Result, *, seconds: float) -> Result:
+def shortened(result: Result, budget: Budget) -> Result:
     """The shortest run found that fails in the same way."""
     best = result
 
-    def fails(choices: "list[Choice] | tuple[Choice, ...]") -> bool:
+    def fails(choices: Sequence[Choice]) -> bool:
         nonlocal best
         again = Simulation(result.seed).run(0, replay=list(choices))
         if again.kind != result.kind:
@@ -24,16 +26,14 @@ def shortened(result: Result, *, seconds: float) -> Result:
         best = again
         return True
 
-    kept = shrink.shortest(result.choices, fails, seconds=seconds)  # type: ignore[arg-type]
-    if best.choices != kept:
-        best = Simulation(result.seed).run(0, replay=kept)
+    shrink.shortest(result.choices, fails, budget)
     return best
 
 
 def explain(result: Result, *, steps: int, seconds: float) -> None:
     """Print what broke, the shortest history that breaks it, and how to see both again."""
     print(f"BROKEN: seed {result.seed}, step {result.steps}\n{result.failure}\n")
-    best = shortened(result, seconds=seconds)
+    best = shortened(result, Budget(seconds))
     path = Path(tempfile.gettempdir()) / f"simulation-{result.seed}.choices"
     path.write_text("\n".join(map(str, best.choices)) + "\n", encoding="utf-8")
     print(f"The shortest history found has {best.steps} steps of {result.steps}:")

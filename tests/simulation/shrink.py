@@ -2,34 +2,56 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tests.simulation.simulation import Choice
 
 Fails = Callable[[Sequence[Choice]], bool]
 
 
-def shortest(choices: Sequence[Choice], fails: Fails, *, seconds: float) -> list[Choice]:
-    """Leave out what the failure does not need: large parts first, then single choices.
+@dataclass(slots=True)
+class Budget:
+    """How long to try, and how often."""
 
-    ``choices`` fail. What comes back fails in the same way, and no longer list was kept.
+    seconds: float
+    tries: int = 1_000_000
+    _begun: float = field(default_factory=time.monotonic)
+
+    def spend(self) -> bool:
+        """Whether one more try may be made."""
+        self.tries -= 1
+        return self.tries >= 0 and time.monotonic() - self._begun < self.seconds
+
+
+def shortest(choices: Sequence[Choice], fails: Fails, budget: Budget) -> list[Choice]:
+    """Leave out what the failure does not need: whole actors, then large parts, then single steps.
+
+    ``choices`` fail. What comes back fails in the same way, and nothing longer was kept.
     """
-    deadline = time.monotonic() + seconds
-    kept = list(choices)
+    kept = _without_actors(list(choices), fails, budget)
     size = max(1, len(kept) // 2)
-    while time.monotonic() < deadline:
+    while budget.spend():
         before = len(kept)
-        kept = _without_parts(kept, size, fails, deadline)
+        kept = _without_parts(kept, size, fails, budget)
         if size == 1 and len(kept) == before:
             break
         size = max(1, min(size, len(kept)) // 2)
-    return _without_faults(kept, fails, deadline)
+    return _without_faults(kept, fails, budget)
 
 
-def _without_parts(kept: list[Choice], size: int, fails: Fails, deadline: float) -> list[Choice]:
+def _without_actors(kept: list[Choice], fails: Fails, budget: Budget) -> list[Choice]:
+    """Most actors have nothing to do with it."""
+    for who in dict.fromkeys((choice.kind, choice.actor) for choice in kept):
+        fewer = [choice for choice in kept if (choice.kind, choice.actor) != who]
+        if budget.spend() and fails(fewer):
+            kept = fewer
+    return kept
+
+
+def _without_parts(kept: list[Choice], size: int, fails: Fails, budget: Budget) -> list[Choice]:
     """One pass, from the end: what comes late seldom matters."""
     end = len(kept)
-    while end > 0 and time.monotonic() < deadline:
+    while end > 0 and budget.spend():
         start = max(0, end - size)
         fewer = kept[:start] + kept[end:]
         if fails(fewer):
@@ -38,9 +60,9 @@ def _without_parts(kept: list[Choice], size: int, fails: Fails, deadline: float)
     return kept
 
 
-def _without_faults(kept: list[Choice], fails: Fails, deadline: float) -> list[Choice]:
+def _without_faults(kept: list[Choice], fails: Fails, budget: Budget) -> list[Choice]:
     for position, choice in enumerate(kept):
-        if choice.faulty and time.monotonic() < deadline:
+        if choice.faulty and budget.spend():
             tamer = [*kept[:position], replace(choice, faulty=False), *kept[position + 1 :]]
             if fails(tamer):
                 kept = tamer

@@ -53,7 +53,7 @@ WEIGHTS = {
     "kill": 3,
     "silence": 0.7,
     "outage": 0.7,
-    "straggler": 2,
+    "straggler": 4,
     "sink": 0.4,
     "holds": 0.4,
 }
@@ -148,6 +148,8 @@ class Simulation:
         root = logging.getLogger()
         root.addHandler(self.promises.mistakes)
         self._closing.callback(root.removeHandler, self.promises.mistakes)
+        self._closing.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.WARNING)  # what is worse is a mistake; the rest only costs time
         for point in Failpoint:
             failpoints.arm(point, _at_failpoint)
         self._closing.callback(failpoints.disarm)

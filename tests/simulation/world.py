@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from django.db import connection, transaction
+from django.db import connection
 
 from bettercompute import clock
 from bettercompute.agent.inventory import HostInventory
@@ -63,17 +63,17 @@ def prepare() -> None:
 
 def make_anew() -> World:
     """Empty the database, and make the cloud by the use cases that make one."""
-    with transaction.atomic(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(_TABLES)
         (tables,) = cursor.fetchone()
         cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY")
-        clock.set_sim_clock(START)
-        pools = [_pool("alpha", placer="inline"), _pool("beta", placer="queued")]
-        members = [_member(pool, name) for pool in pools for name in HOSTS[pool.name]]
-        for slug, gpus in QUOTA_GPUS.items():
-            make.grant(slug, gpus=gpus)
-        callers = [cast.caller("alice"), cast.caller("mallory")]
-        return World(Operations(pools, callers, _body), members)
+    clock.set_sim_clock(START)
+    pools = [_pool("alpha", placer="inline"), _pool("beta", placer="queued")]
+    members = [_member(pool, name) for pool in pools for name in HOSTS[pool.name]]
+    for slug, gpus in QUOTA_GPUS.items():
+        make.grant(slug, gpus=gpus)
+    callers = [cast.caller("alice"), cast.caller("mallory")]
+    return World(Operations(pools, callers, _body), members)
 
 
 def _body(rng: random.Random, now_ms: int) -> dict[str, Any]:
