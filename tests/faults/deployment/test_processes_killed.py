@@ -1,8 +1,10 @@
 """Broker, worker and gateway killed under load, each at its worst moment (C1, C40; case 34)."""
 
 import email.utils
+import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import httpx2
 import pytest
@@ -21,11 +23,16 @@ HOUR_SECONDS = 3_600
 Report = Callable[[Recovery], None]
 
 _SILENCE = (
-    "SELECT type, subject FROM outbox WHERE type IN ('node.disconnected', 'node.unreachable')"
+    "SELECT type, subject FROM outbox"
+    " WHERE type IN ('node.disconnected', 'node.unreachable') AND time > %s"
 )
 _SEEN = (
     "SELECT node_id, extract(epoch FROM compute_now() - last_seen_at)::float8 FROM node_sessions"
     " ORDER BY node_id"
+)
+_CONDITION = (
+    "SELECT type FROM node_conditions WHERE node_id = %s"
+    " AND type IN ('Connected', 'Disconnected', 'Unreachable')"
 )
 _WAITS_FOR = (
     "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
@@ -120,16 +127,17 @@ def test_the_gateway_killed(running: Trial, report: Report) -> None:
     services = running.deployment
     (plane,) = services.planes
     epochs = services.sql("SELECT node_id, epoch FROM node_sessions ORDER BY node_id")
+    begun = _now(services)
     with running.load(seed=14):
         plane.gateway.kill()
         time.sleep(5.0)
         since = time.monotonic()
-        plane.gateway.start()
+        plane.gateway.start(wait=False)
         recovery = running.recovered("gateway killed", since)
     running.prove()
     report(recovery)
     assert services.sql("SELECT node_id, epoch FROM node_sessions ORDER BY node_id") == epochs
-    assert services.sql(_SILENCE) == []
+    assert services.sql(_SILENCE, begun) == []
 
 
 @pytest.mark.rule("C8", "C36", "C40")
@@ -137,25 +145,44 @@ def test_the_gateway_killed(running: Trial, report: Report) -> None:
 def test_a_gateway_whose_clock_is_an_hour_wrong(running: Trial, report: Report, hours: int) -> None:
     services = running.deployment
     (plane,) = services.planes
+    (first, _), *_ = services.sql(_SEEN)
+    begun = _now(services)
     plane.gateway.stop()
     plane.gateway.application = "tests.support.deployment.wrong_clock:application"
     try:
         wrong = {"WRONG_CLOCK_SECONDS": str(hours * HOUR_SECONDS)}
         with running.load(seed=15 + hours):
             since = time.monotonic()
-            plane.gateway.start(environment=wrong)
+            plane.gateway.start(wait=False, environment=wrong)
             recovery = running.recovered(f"gateway's clock wrong by {hours} h", since)
             assert abs(_clock_of(plane.gateway) / HOUR_SECONDS - hours) < 0.1
             time.sleep(6.0)  # over one flush, one heartbeat and one judgement
             ages = [age for _, age in services.sql(_SEEN)]
             assert all(-1.0 < age < 15.0 for age in ages), ages
+            assert services.sql(_SILENCE, begun) == []
+            if hours > 0:  # such a clock could make the silent seem alive, the other the reverse
+                _silence(services, first)
         running.prove()
-        assert services.sql(_SILENCE) == []
     finally:
         plane.gateway.stop()
         plane.gateway.application = ""
         plane.gateway.start()
     report(recovery)
+
+
+def _silence(services: Deployment, node_id: str) -> None:
+    """One node says nothing any more, until that is seen, and nothing else is."""
+    begun = _now(services)
+    faults = services.home / "nodes" / "faults.json"
+    faults.write_text(json.dumps({node_id: {"silent": True}}), encoding="utf-8")
+    try:
+        waiting.until(lambda: services.sql(_SILENCE, begun), "its silence to be seen")
+        assert services.sql(_SILENCE, begun) == [("node.disconnected", f"node/{node_id}")]
+    finally:
+        faults.unlink()
+    waiting.until(
+        lambda: services.sql(_CONDITION, node_id) == [("Connected",)], "its return to be seen"
+    )
 
 
 def _clock_of(server: Server) -> float:
@@ -187,9 +214,14 @@ def _unavailable(tally: dict[str, int]) -> int:
     return sum(count for name, count in tally.items() if name.endswith((" 503", " lost")))
 
 
+def _now(services: Deployment) -> datetime:
+    ((now,),) = services.sql("SELECT compute_now()")
+    assert isinstance(now, datetime)
+    return now
+
+
 def _in_seconds(services: Deployment, seconds: int) -> int:
-    ((now_ms,),) = services.sql("SELECT (extract(epoch FROM compute_now()) * 1000)::bigint")
-    return int(now_ms) + seconds * 1_000
+    return int(_now(services).timestamp() * 1_000) + seconds * 1_000
 
 
 def _state(services: Deployment, reservation_id: str) -> str:

@@ -103,7 +103,7 @@ def main() -> int:
         except BaseException:
             kept = Path(tempfile.mkdtemp(prefix=f"better-compute-faults-{SEED}-"))
             shutil.copytree(started.home / "logs", kept, dirs_exist_ok=True)
-            shutil.copy(started.home / "history.jsonl", kept)
+            shutil.copy(running.recording, kept)
             print(f"SEED={SEED}: failed in fault {survived.total() + 1}; logs and history: {kept}")
             raise
     told = ", ".join(f"{count} {name}" for name, count in sorted(survived.items()))

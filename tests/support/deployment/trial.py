@@ -5,9 +5,11 @@ and the deliveries must agree, whatever was killed meanwhile.
 """
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -65,6 +67,7 @@ class Trial:
 
     deployment: Deployment
     recorder: Recorder
+    recording: Path
     recoveries: list[Recovery] = field(default_factory=list)
 
     @property
@@ -199,9 +202,12 @@ class Trial:
 
 @contextlib.contextmanager
 def of(deployment: Deployment) -> Iterator[Trial]:
-    """A trial whose recording lies beside the deployment's logs."""
-    with Recorder(deployment.home / "history.jsonl") as recorder:
-        yield Trial(deployment, recorder)
+    """A trial whose recording is a file outside of the deployment, whose disk may fill up."""
+    with (
+        tempfile.TemporaryDirectory(prefix="better-compute-trial-") as directory,
+        Recorder(Path(directory) / "history.jsonl") as recorder,
+    ):
+        yield Trial(deployment, recorder, Path(directory) / "history.jsonl")
 
 
 def settle(found: Callable[[], list[str]], within: float = RECOVERY_SECONDS_MAX) -> None:
