@@ -75,11 +75,6 @@ def held_by(running: Deployment, worker: Process) -> list[Held]:
     return [Held(*row) for row in running.sql(_HELD, _notes([worker.pid]))]
 
 
-def of_worker(running: Deployment, killed: Process, *, killed_at: datetime) -> Takeover:
-    """Wait until everything that a killed worker held is somebody else's."""
-    return next_terms(running, held_by(running, killed), killed_at=killed_at)
-
-
 def next_terms(running: Deployment, held: Sequence[Held], *, killed_at: datetime) -> Takeover:
     """Wait until every one of these leases is somebody else's."""
     names, owners = [each.name for each in held], [each.owner for each in held]
