@@ -35,6 +35,7 @@ PREFIXES = (
     "cmd",  # command to a node
     "evt",  # event
     "req",  # one HTTP request
+    "hold",  # one extension under way
     "own",  # one process, as an owner of leases
 )
 

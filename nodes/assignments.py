@@ -116,6 +116,14 @@ def want(allocation_ids: Iterable[str]) -> dict[str, datetime]:
     return dict(ASSIGNMENTS.all("entered", allocation_ids=wanted))
 
 
+def prolong(allocation_ids: Iterable[str], *, until: datetime) -> None:
+    """Let these last until later, and tell the nodes that have them already (R33)."""
+    prolonged = list(allocation_ids)
+    changed = ASSIGNMENTS.all("in_desired_state", allocation_ids=prolonged)
+    desired.change(node_id for (node_id,) in changed)
+    ASSIGNMENTS.run("prolong", allocation_ids=prolonged, until=until)
+
+
 def unwant(allocation_ids: Iterable[str]) -> None:
     """Take these out of their nodes' desired state; repeating it changes nothing."""
     ended = list(allocation_ids)

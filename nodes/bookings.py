@@ -75,5 +75,16 @@ def free_between(device_ids: Iterable[str], *, start: datetime, end: datetime) -
     return [device_id for (device_id,) in rows]
 
 
+def free_until(device_ids: Iterable[str], *, after: datetime) -> datetime | None:
+    """When the first booking of any of these devices begins, at or after an instant; None: never.
+
+    For a holder whose own bookings end at ``after``: until then it could keep all of them (R22).
+    """
+    row = BOOKINGS.one("free_until", device_ids=list(device_ids), after=after)
+    assert row is not None
+    until: datetime | None = row[0]
+    return until
+
+
 def _is_whole(instant: datetime) -> bool:
     return instant.microsecond % 1_000 == 0

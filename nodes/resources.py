@@ -48,17 +48,10 @@ def book(*, node_amounts: Sequence[NodeAmounts], start: datetime, end: datetime)
 
     Amounts of 0 are left out. A node without a row for a resource gives none of it.
     """
-    claims = [
-        (node_id, resource, amount, allocation_id)
-        for node_id, allocation_id, amounts in node_amounts
-        for resource, amount in amounts.items()
-        if amount
-    ]
-    if not claims:
+    columns = _columns(node_amounts)
+    if columns is None:
         return True
-    node_ids, resources, amounts, allocation_ids = (
-        list(column) for column in zip(*claims, strict=True)
-    )
+    node_ids, resources, amounts, allocation_ids = columns
     RESOURCES.all("lock", node_ids=node_ids, resources=resources)
     booked = RESOURCES.run(
         "book",
@@ -73,6 +66,23 @@ def book(*, node_amounts: Sequence[NodeAmounts], start: datetime, end: datetime)
         return False
     RESOURCES.run("recount_after_booking", node_ids=node_ids, resources=resources)
     return True
+
+
+def free_until(*, node_amounts: Sequence[NodeAmounts], after: datetime) -> datetime | None:
+    """The first instant, at or after one, at which these amounts would not fit; None: never.
+
+    For a holder whose own bookings end at ``after`` (R22). A hint, not a claim.
+    """
+    columns = _columns(node_amounts)
+    if columns is None:
+        return None
+    node_ids, resources, amounts, _ = columns
+    row = RESOURCES.one(
+        "free_until", node_ids=node_ids, resources=resources, amounts=amounts, after=after
+    )
+    assert row is not None
+    until: datetime | None = row[0]
+    return until
 
 
 def free(allocation_ids: Iterable[str], at: datetime | None = None) -> None:
@@ -121,6 +131,22 @@ def set_allocatable_of_many(
 def all_overcommitted() -> list[Overcommitted]:
     """Every node that has less than is booked of it."""
     return [Overcommitted(*row) for row in RESOURCES.all("overcommitted", node_ids=None)]
+
+
+def _columns(
+    node_amounts: Sequence[NodeAmounts],
+) -> tuple[list[str], list[str], list[int], list[str]] | None:
+    """Nodes, resources, amounts and allocations of all claims; None where nothing is claimed."""
+    claims = [
+        (node_id, resource, amount, allocation_id)
+        for node_id, allocation_id, amounts in node_amounts
+        for resource, amount in amounts.items()
+        if amount
+    ]
+    if not claims:
+        return None
+    nodes, names, amounts, allocations = zip(*claims, strict=True)
+    return list(nodes), list(names), list(amounts), list(allocations)
 
 
 def _recount(locked: Sequence[sql.Row]) -> None:

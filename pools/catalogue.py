@@ -129,6 +129,11 @@ def of_tenant(tenant_id: str, pool_id: str) -> PoolAccess:
     return _access(row, tenant_id)
 
 
+def lock(pool_id: str) -> None:
+    """Keep the pool's other batches and extensions out until the transaction ends (R34)."""
+    CATALOGUE.all("lock", pool_id=pool_id)
+
+
 def check_binding(access: PoolAccess, request: NormalisedRequest) -> None:
     """Refuse a Kubernetes binding where the pool or the tenant may not have one (R27).
 

@@ -5,18 +5,21 @@ import json
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from bettercompute import errors
+from bettercompute import clock, errors
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire.base import TenantQuery
 from bettercompute.wire.reservations import (
+    Extended,
+    ExtendRequest,
+    Extension,
     Reservation,
     ReservationList,
     ReservationQuery,
     ReservationRequest,
     ReservationVerb,
 )
-from reservations import admission, ending, queries, waiting
+from reservations import admission, ending, extension, queries, renewal, waiting
 from reservations.queries import Filters
 
 
@@ -63,6 +66,53 @@ class ReservationView(ApiView):
         caller = self.caller(self.query(TenantQuery).tenant_id)
         shown = queries.get(caller, reservation_id)
         return self.answer(shown, version=shown.version)
+
+
+class RenewView(ApiView):
+    """Renewing its lease."""
+
+    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    def post(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Move the lease's deadline to now plus `leaseSeconds`."""
+        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        renewed = renewal.renew(caller, reservation_id=reservation_id, if_match=self.if_match())
+        shown = queries.answer(renewed.id)
+        return self.answer(shown, version=shown.version)
+
+
+class ExtendView(ApiView):
+    """A later end."""
+
+    @schema.describe(body=ExtendRequest, answers={200: Extended})
+    def post(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Extend it, all of it or none; where others come next, say until when it could."""
+        wanted = self.body(ExtendRequest)
+        made = extension.extend(
+            self.caller(wanted.tenant_id),
+            wanted,
+            reservation_id=reservation_id,
+            idempotency_key=agreed_key(wanted.idempotency_key, self.idempotency_key()),
+            if_match=self.if_match(),
+        )
+        shown = queries.answer(made.reservation.id)
+        until = made.available_until
+        answered = Extended(
+            reservation=shown,
+            extended=made.extended,
+            available_until=None if until is None else clock.to_ms(until),
+        )
+        return self.answer(answered, version=shown.version)
+
+
+class ExtensionView(ApiView):
+    """How long it could go on."""
+
+    @schema.describe(query=TenantQuery, answers={200: Extension})
+    def get(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Until when an extension could go now; null where nothing bounds it."""
+        caller = self.caller(self.query(TenantQuery).tenant_id)
+        until = extension.available_until(caller, reservation_id=reservation_id)
+        return self.answer(Extension(available_until=None if until is None else clock.to_ms(until)))
 
 
 class ReleaseView(ApiView):

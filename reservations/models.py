@@ -160,3 +160,43 @@ class ApiOutage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.began_at} to {self.ended_at}"
+
+
+class ExtendHold(models.Model):
+    """An extension under way: who may apply the staged change (R34)."""
+
+    reservation = models.OneToOneField(
+        Reservation, models.CASCADE, primary_key=True, related_name="+"
+    )
+    hold = models.TextField(help_text="a nonce of the server")
+    taken_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "extend_holds"
+
+    def __str__(self) -> str:
+        return self.hold
+
+
+class Extension(models.Model):
+    """An extension that was made, by the key that asked for it (R33)."""
+
+    reservation = models.ForeignKey(Reservation, models.PROTECT, related_name="extensions")
+    account = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    idempotency_key = models.TextField()
+    request_hash = models.TextField()
+    ends_before = models.DateTimeField()
+    ends_after = models.DateTimeField()
+    made_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "extensions"
+        constraints = [
+            models.UniqueConstraint(
+                name="extension_once_per_key",
+                fields=["reservation", "account", "idempotency_key"],
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"until {self.ends_after}"

@@ -10,13 +10,12 @@ from django.db.models.functions import JSONObject
 
 from bettercompute import clock, errors, sql, states
 from bettercompute.columns import ComputeNow
-from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
-from bettercompute.iam.decisions import Attributes
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.base import PAGE_DEFAULT
 from pools import prices
+from reservations import rights
 from reservations.models import Allocation, Reservation
 
 RESERVATIONS = sql.load(__package__, "queries")
@@ -82,13 +81,7 @@ def get(caller: Caller, reservation_id: str) -> wire.Reservation:
         errors.AccessDenied: a policy denies it.
     """
     reservation, shown = look(caller, reservation_id)
-    decision = decisions.decide(
-        caller,
-        "compute:reservations:read",
-        resource_id=reservation.id,
-        attributes=Attributes(tenant=reservation.tenant_id, owner=reservation.owner_id),
-    )
-    decision.require()
+    rights.require_read(caller, reservation)
     return shown
 
 

@@ -51,3 +51,14 @@ def present(*, after_id: str = "", limit: int = 1_000) -> list[Present]:
     rows = PROJECTION.all("present", after_id=after_id, limit=limit)
     # Django switches psycopg's JSON loading off: the column comes as text.
     return [Present(key, kind, tenant, json.loads(state)) for key, kind, tenant, state in rows]
+
+
+def attributes_of(resource_id: str) -> dict[str, Any]:
+    """What the policies last knew of a resource; empty where they never heard of it."""
+    row = PROJECTION.one("attributes", id=resource_id)
+    return {} if row is None else dict(json.loads(row[0]))
+
+
+def is_pending(resource_id: str) -> bool:
+    """Whether a change of the resource awaits its decision."""
+    return PROJECTION.one("pending", id=resource_id) is not None

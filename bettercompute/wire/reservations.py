@@ -209,6 +209,15 @@ class ReservationVerb(WireModel):
     tenant_id: Id
 
 
+class ExtendRequest(WireModel):
+    """A later end: exactly one of `until` (an instant) and `by` (a duration) (R33)."""
+
+    tenant_id: Id
+    until: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    by: int | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    idempotency_key: IdempotencyKey | None = None
+
+
 class Window(AnswerModel):
     """`[start, end)` in epoch milliseconds."""
 
@@ -281,6 +290,20 @@ class Reservation(AnswerModel):
     quote: Quote
     created_at: int
     reason: str | None = None
+
+
+class Extended(AnswerModel):
+    """Whether the end moved; if not, until when it could, where something bounds that."""
+
+    reservation: Reservation
+    extended: bool
+    available_until: int | None = None
+
+
+class Extension(AnswerModel):
+    """The latest end that an extension could reach now; null where nothing bounds it (R22)."""
+
+    available_until: int | None
 
 
 class ReservationList(AnswerModel):

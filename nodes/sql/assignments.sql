@@ -60,6 +60,11 @@ SELECT DISTINCT node_id
 FROM assignments
 WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND wanted AND entered_at IS NOT NULL;
 
+-- name: prolong
+UPDATE assignments
+SET until = %(until)s::timestamptz
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]);
+
 -- name: nodes_of
 SELECT DISTINCT node_id
 FROM assignments

@@ -46,3 +46,9 @@ WHERE NOT EXISTS (
         AND during && tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
 )
 ORDER BY wanted.device_id;
+
+-- name: free_until
+SELECT min(lower(during))
+FROM device_bookings
+WHERE device_id = ANY(%(device_ids)s::text[])
+    AND during && tstzrange(%(after)s::timestamptz, NULL, '[)');

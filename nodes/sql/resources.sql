@@ -138,3 +138,35 @@ FROM node_resources
 WHERE (%(node_ids)s::text[] IS NULL OR node_id = ANY(%(node_ids)s::text[]))
     AND allocated > floor(allocatable * ratio)
 ORDER BY node_id, resource;
+
+-- name: free_until
+-- The level of what others book from an instant on, at each of its steps; the first step at which
+-- the claims would not fit on top of it.
+WITH claims AS (
+    SELECT node_id, resource, sum(amount) AS amount
+    FROM unnest(%(node_ids)s::text[], %(resources)s::text[], %(amounts)s::bigint[])
+        AS claims (node_id, resource, amount)
+    GROUP BY node_id, resource
+),
+steps AS (
+    SELECT
+        node_id,
+        resource,
+        edges.at,
+        sum(edges.change) OVER (
+            PARTITION BY node_id, resource ORDER BY edges.at, edges.change
+        ) AS level
+    FROM resource_bookings
+    JOIN claims USING (node_id, resource)
+    CROSS JOIN LATERAL (
+        VALUES
+            (greatest(lower(during), %(after)s::timestamptz), resource_bookings.amount),
+            (upper(during), -resource_bookings.amount)
+    ) AS edges (at, change)
+    WHERE upper(during) > %(after)s::timestamptz
+)
+SELECT min(steps.at)
+FROM steps
+JOIN claims USING (node_id, resource)
+JOIN node_resources USING (node_id, resource)
+WHERE steps.level + claims.amount > floor(node_resources.allocatable * node_resources.ratio);

@@ -26,3 +26,8 @@ SELECT
 FROM pools
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
 WHERE pools.id = %(pool_id)s::text;
+
+-- name: lock
+-- Whoever books for several reservations at once, or adds to bookings of one, takes this first:
+-- what they book is not sorted together. Nothing that only refers to the pool waits for it.
+SELECT id FROM pools WHERE id = %(pool_id)s FOR NO KEY UPDATE;

@@ -22,6 +22,8 @@ ORDER BY id;
 
 -- name: allocations_misbooked
 -- What an allocation holds is in both tables of bookings, to the millisecond, and nothing else is.
+-- An extended one has several bookings of a device, one right behind the other (R33): together they
+-- are as long as from the first's start to the last's end.
 WITH live AS (
     SELECT
         allocations.id, allocations.device_ids, allocations.resources,
@@ -30,22 +32,39 @@ WITH live AS (
     JOIN reservations ON reservations.id = allocations.reservation_id
     WHERE allocations.state IN ('placed', 'binding', 'bound')
 ),
+each_device AS (
+    SELECT
+        allocation_id AS id, device_id,
+        min(lower(during)) AS first, max(upper(during)) AS last,
+        sum(upper(during) - lower(during)) AS length
+    FROM device_bookings
+    GROUP BY allocation_id, device_id
+),
 booked_devices AS (
     SELECT
-        allocation_id AS id, array_agg(device_id ORDER BY device_id) AS device_ids,
-        min(lower(during)) AS first_start, max(lower(during)) AS last_start,
-        min(upper(during)) AS first_end, max(upper(during)) AS last_end
-    FROM device_bookings
-    GROUP BY allocation_id
+        id, array_agg(device_id ORDER BY device_id) AS device_ids,
+        min(first) AS first_start, max(first) AS last_start,
+        min(last) AS first_end, max(last) AS last_end,
+        bool_and(length = last - first) AS without_gap
+    FROM each_device
+    GROUP BY id
+),
+each_resource AS (
+    SELECT
+        allocation_id AS id, resource, min(amount) AS amount, max(amount) AS amount_max,
+        min(lower(during)) AS first, max(upper(during)) AS last,
+        sum(upper(during) - lower(during)) AS length
+    FROM resource_bookings
+    GROUP BY allocation_id, resource
 ),
 booked_resources AS (
     SELECT
-        allocation_id AS id, jsonb_object_agg(resource, amount) AS resources,
-        count(*) AS bookings, count(DISTINCT resource) AS kinds,
-        min(lower(during)) AS first_start, max(lower(during)) AS last_start,
-        min(upper(during)) AS first_end, max(upper(during)) AS last_end
-    FROM resource_bookings
-    GROUP BY allocation_id
+        id, jsonb_object_agg(resource, amount) AS resources,
+        min(first) AS first_start, max(first) AS last_start,
+        min(last) AS first_end, max(last) AS last_end,
+        bool_and(length = last - first AND amount = amount_max) AS without_gap
+    FROM each_resource
+    GROUP BY id
 )
 SELECT live.id
 FROM live
@@ -55,10 +74,11 @@ WHERE
     d.device_ids IS DISTINCT FROM ARRAY(SELECT unnest(live.device_ids) ORDER BY 1)
     OR (d.first_start, d.last_start, d.first_end, d.last_end)
         IS DISTINCT FROM (live.starts_at, live.starts_at, live.ends_at, live.ends_at)
+    OR NOT d.without_gap
     OR coalesce(r.resources, '{}') IS DISTINCT FROM live.resources
-    OR r.bookings <> r.kinds
     OR r.first_start <> live.starts_at OR r.last_start <> live.starts_at
     OR r.first_end <> live.ends_at OR r.last_end <> live.ends_at
+    OR NOT r.without_gap
 ORDER BY live.id;
 
 -- name: held_in_part

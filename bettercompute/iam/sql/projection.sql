@@ -22,3 +22,9 @@ FROM authz_resources
 WHERE id > %(after_id)s::text
 ORDER BY id
 LIMIT %(limit)s::int;
+
+-- name: attributes
+SELECT attributes FROM authz_resources WHERE id = %(id)s;
+
+-- name: pending
+SELECT 1 FROM authz_resources WHERE id = %(id)s AND pending IS NOT NULL;

@@ -1,0 +1,73 @@
+"""One extension of a reservation at a time (R34).
+
+The policies know one pending change per resource. Two extensions that staged theirs at once could
+each be decided on the other's, or clear it; so whoever extends first takes the reservation's hold,
+and only its owner applies or clears the change. A hold is a nonce of the server, since two requests
+may share every id that a client sends; its age is the database's, and past a minute anybody takes
+it over: its owner died.
+"""
+
+from dataclasses import asdict, dataclass
+
+from django.db import transaction
+
+from bettercompute import errors, ids, sql
+from bettercompute.iam import projection
+from bettercompute.iam.decisions import Attributes
+from reservations.models import Reservation
+
+EXTENSION = sql.load(__package__, "extension")
+
+KIND = "reservation"
+HOLD_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One extension under way, and what the policies knew before it."""
+
+    id: str
+    reservation_id: str
+    tenant_id: str
+    before: Attributes
+
+
+def take(reservation: Reservation, *, before: Attributes, duration_minutes: int) -> Hold:
+    """Stage a change: take the hold and write the pending duration, in one transaction.
+
+    Raises:
+        errors.Conflict: another extension is under way; ``details.retryAfterSeconds``.
+    """
+    hold = Hold(ids.new("hold"), reservation.id, reservation.tenant_id, before)
+    with transaction.atomic(durable=True):
+        taken = EXTENSION.run(
+            "take_hold", reservation_id=reservation.id, hold=hold.id, seconds=HOLD_SECONDS
+        )
+        if not taken:
+            raise errors.Conflict(
+                "Another extension of this reservation is under way.",
+                reason="extend-in-flight",
+                retryAfterSeconds=HOLD_SECONDS,
+            )
+        pending = {"durationMinutes": duration_minutes}
+        projection.record(
+            reservation.id, KIND, reservation.tenant_id, asdict(before), pending=pending
+        )
+    return hold
+
+
+def release(hold: Hold, *, after: Attributes | None = None) -> bool:
+    """Clear the staged change, or with ``after`` make it the present state; in any transaction.
+
+    False where somebody took the hold over: then nothing is changed, and nothing may be applied.
+    """
+    if not EXTENSION.run("drop_hold", reservation_id=hold.reservation_id, hold=hold.id):
+        return False
+    projection.record(hold.reservation_id, KIND, hold.tenant_id, asdict(after or hold.before))
+    return True
+
+
+def is_held(reservation_id: str) -> bool:
+    """Whether an extension is under way."""
+    row = EXTENSION.one("held", reservation_id=reservation_id, seconds=HOLD_SECONDS)
+    return row is not None

@@ -1,0 +1,311 @@
+"""Extending: every allocation's end moves later, or none (R12, R33).
+
+Admitted like a create, against the reservation that exists: the *total* duration is what the
+policies decide on, staged under a hold so that only one extension is under way (R34). Then the
+exclusion constraint decides: each device gets an adjacent booking ``[old end, new end)``, and one
+that a rival has books none of them. It never meets its own booking, since ranges are half-open.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db import Error, transaction
+
+from bettercompute import clock, durations, errors, failpoints
+from bettercompute.failpoints import Failpoint
+from bettercompute.iam import decisions
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.decisions import Attributes
+from bettercompute.states import ReservationState
+from bettercompute.web import etags
+from bettercompute.wire.reservations import ExtendRequest
+from nodes import assignments, bookings, resources
+from pools import catalogue, instants
+from pools.requests import YEARS_5_MS
+from reservations import conditions, ending, extend_holds, lifecycle, queries, rights
+from reservations.conditions import ConditionType
+from reservations.extend_holds import EXTENSION, Hold
+from reservations.lifecycle import Effects
+from reservations.models import Allocation, Reservation
+
+EXTENDABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Whether the end moved; if not, until when it could (None: nothing is known to bound it)."""
+
+    reservation: Reservation
+    extended: bool
+    available_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked: an instant, or so much more; and the key that makes it one intent."""
+
+    until_ms: int | None
+    by_ms: int | None
+    key: str
+
+    def end_after(self, end: datetime) -> datetime:
+        """The new end, from the present one."""
+        if self.until_ms is not None:
+            return clock.from_ms(self.until_ms)
+        assert self.by_ms is not None
+        return end + timedelta(milliseconds=self.by_ms)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the normalised request, without its key (R7)."""
+        document = {"until": self.until_ms, "by": self.by_ms}
+        return hashlib.sha256(json.dumps(document).encode()).hexdigest()
+
+
+class _Taken(Exception):
+    """Somebody else has a device, or the host's resources, in the time asked for."""
+
+
+def extend(
+    caller: Caller,
+    wanted: ExtendRequest,
+    *,
+    reservation_id: str,
+    idempotency_key: str,
+    if_match: frozenset[int] | None = None,
+) -> Extended:
+    """Move the end later, all or nothing.
+
+    Raises:
+        errors.NotFound: the caller's tenant has no such reservation.
+        errors.InvalidInput: not exactly one of until and by, or neither an instant nor a duration.
+        errors.InvalidState: it is not placed, binding or active, or has ended.
+        errors.AccessDenied: a policy, or the pool's limit, denies the total duration.
+        errors.Conflict: the key was used for another extension; another one is under way.
+        errors.PreconditionFailed: ``if_match`` has not the current version (C2).
+        errors.Unavailable: the policy engine cannot decide; nothing changed.
+    """
+    asked = _parse(wanted, idempotency_key)
+    reservation = queries.access(caller, reservation_id)
+    if _made_before(caller, reservation, asked):
+        rights.require_read(caller, reservation)
+        return Extended(reservation, extended=True)
+    etags.require(reservation.version, if_match)
+    end = _end_of(reservation, clock.now())
+    new_end = asked.end_after(end)
+    if new_end <= end:
+        rights.require_read(caller, reservation)
+        return Extended(reservation, extended=False)
+    hold = _stage(reservation, new_end, asked)
+    try:
+        failpoints.reach(Failpoint.EXTENSION_STAGED)
+        _decide(caller, reservation, hold, new_end)
+        return _complete(caller, reservation, asked, hold, end=end, if_match=if_match)
+    except Exception:
+        _abandon(hold)
+        raise
+
+
+def available_until(caller: Caller, *, reservation_id: str) -> datetime | None:
+    """Until when an extension could go now, None where nothing bounds it (R22). A hint.
+
+    Raises:
+        errors.NotFound: the caller's tenant has no such reservation.
+        errors.AccessDenied: a policy denies reading it.
+        errors.InvalidState: it cannot be extended at all.
+    """
+    reservation = queries.access(caller, reservation_id)
+    rights.require_read(caller, reservation)
+    end = _end_of(reservation, clock.now())
+    return _bound(ending.live_allocations(reservation), after=end)
+
+
+def _parse(wanted: ExtendRequest, key: str) -> _Wanted:
+    if (wanted.until is None) == (wanted.by is None):
+        raise errors.InvalidInput.at("until", "exactly one of until and by is required")
+    try:
+        if wanted.by is not None:
+            return _Wanted(None, durations.parse(wanted.by), key)
+        until = wanted.until
+        assert until is not None
+        return _Wanted(until if isinstance(until, int) else instants.parse(until), None, key)
+    except durations.InvalidDuration as error:
+        raise errors.InvalidInput.at("by", str(error)) from error
+    except instants.InvalidInstant as error:
+        raise errors.InvalidInput.at("until", str(error)) from error
+
+
+def _made_before(caller: Caller, reservation: Reservation, asked: _Wanted) -> bool:
+    """Whether this key has extended it already; only a refusal is decided again (R33)."""
+    row = EXTENSION.one(
+        "made",
+        reservation_id=reservation.id,
+        account_id=caller.account_id,
+        idempotency_key=asked.key,
+    )
+    if row is None:
+        return False
+    if row[0] != asked.hash:
+        raise errors.Conflict(
+            "This idempotency key was used for a different extension.",
+            reservationId=reservation.id,
+        )
+    return True
+
+
+def _end_of(reservation: Reservation, now: datetime) -> datetime:
+    """The end that would move.
+
+    Raises:
+        errors.InvalidState: it is in no state that is extended, or its end has passed.
+    """
+    if reservation.state not in EXTENDABLE:
+        raise errors.InvalidState(
+            f"Only what is placed, binding or active is extended; this is {reservation.state}.",
+            state=reservation.state,
+        )
+    assert reservation.ends_at is not None
+    if reservation.ends_at <= now:
+        raise errors.InvalidState("Its end has passed.", state=reservation.state)
+    return reservation.ends_at
+
+
+def _stage(reservation: Reservation, new_end: datetime, asked: _Wanted) -> Hold:
+    assert reservation.starts_at is not None
+    total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
+    if total_ms > YEARS_5_MS:
+        field = "until" if asked.until_ms is not None else "by"
+        raise errors.InvalidInput.at(field, "the whole duration must be at most 5 years")
+    return extend_holds.take(
+        reservation,
+        before=rights.attributes_of(reservation),
+        duration_minutes=_minutes(total_ms),
+    )
+
+
+def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> None:
+    """One decision on the total duration, outside any transaction, and the pool's limit."""
+    assert reservation.starts_at is not None
+    total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
+    asked = replace(hold.before, duration_minutes=_minutes(total_ms))
+    decision = decisions.decide(caller, rights.EXTEND, resource_id=reservation.id, attributes=asked)
+    decision.require()
+    access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
+    longest = access.policy.max_duration
+    if longest is not None and total_ms > longest:
+        limit = f"duration at most {durations.human(longest)}"
+        raise errors.AccessDenied(f"The pool {access.name} allows: {limit}.", poolLimits=[limit])
+
+
+def _complete(
+    caller: Caller,
+    reservation: Reservation,
+    asked: _Wanted,
+    hold: Hold,
+    *,
+    end: datetime,
+    if_match: frozenset[int] | None,
+) -> Extended:
+    """The second transaction: book the added time, move the end, tell everybody."""
+    new_end = asked.end_after(end)
+    with transaction.atomic(durable=True):
+        locked = queries.access_locked(caller, reservation.id)
+        etags.require(locked.version, if_match)
+        if _end_of(locked, locked.read_at) != end:
+            raise errors.Conflict("Its end changed meanwhile.", version=locked.version)
+        catalogue.lock(locked.pool_id)  # bookings of a batch and of a gang are not sorted together
+        allocations = ending.live_allocations(locked)
+        try:
+            with transaction.atomic():
+                _book(allocations, start=end, end=new_end)
+        except _Taken:
+            if not extend_holds.release(hold):
+                raise _overtaken() from None
+            return Extended(locked, extended=False, available_until=_bound(allocations, after=end))
+        _move_end(locked, allocations, new_end)
+        _remember(caller, locked, asked, end)
+        if not extend_holds.release(hold, after=_after(hold, locked)):
+            raise _overtaken()
+    return Extended(locked, extended=True)
+
+
+def _book(allocations: Sequence[Allocation], *, start: datetime, end: datetime) -> None:
+    """Claim the added time on every device and host, sorted; raises where any is taken."""
+    claims = {allocation.id: allocation.device_ids for allocation in allocations}
+    asked = sum(len(devices) for devices in claims.values())
+    if bookings.book_gang(claims=claims, start=start, end=end) < asked:
+        raise _Taken
+    amounts = [(each.node_id, each.id, each.resources) for each in allocations]
+    if not resources.book(node_amounts=amounts, start=start, end=end):
+        raise _Taken
+
+
+def _move_end(
+    reservation: Reservation, allocations: Sequence[Allocation], new_end: datetime
+) -> None:
+    assert reservation.starts_at is not None
+    lifecycle.amend(
+        reservation,
+        {
+            "ends_at": new_end,
+            "duration_ms": clock.to_ms(new_end) - clock.to_ms(reservation.starts_at),
+            # Raised again before the new end (R25).
+            "conditions": conditions.clear(reservation.conditions, ConditionType.ENDING_SOON),
+        },
+    )
+    assignments.prolong([allocation.id for allocation in allocations], until=new_end)
+    effects = Effects()
+    effects.event(reservation, "extended", end=clock.to_ms(new_end))
+    effects.flush()
+
+
+def _remember(caller: Caller, reservation: Reservation, asked: _Wanted, end: datetime) -> None:
+    EXTENSION.run(
+        "remember",
+        reservation_id=reservation.id,
+        account_id=caller.account_id,
+        idempotency_key=asked.key,
+        request_hash=asked.hash,
+        ends_before=end,
+        ends_after=reservation.ends_at,
+    )
+
+
+def _after(hold: Hold, reservation: Reservation) -> Attributes:
+    return replace(hold.before, duration_minutes=_minutes(reservation.duration_ms))
+
+
+def _overtaken() -> errors.Conflict:
+    return errors.Conflict(
+        "This extension took more than a minute and another one overtook it.",
+        reason="extend-in-flight",
+        retryAfterSeconds=extend_holds.HOLD_SECONDS,
+    )
+
+
+def _abandon(hold: Hold) -> None:
+    """A refused change is cleared, so that it is never part of a later decision (R33)."""
+    try:
+        with transaction.atomic(durable=True):
+            extend_holds.release(hold)
+    except Error:
+        pass  # the database is away: the hold lapses, and whoever takes it over clears the change
+
+
+def _bound(allocations: Sequence[Allocation], *, after: datetime) -> datetime | None:
+    """Until when all of them could go on: the first booking of others, or hosts without room."""
+    devices = [device for allocation in allocations for device in allocation.device_ids]
+    amounts = [(each.node_id, each.id, each.resources) for each in allocations]
+    bounds = (
+        bookings.free_until(devices, after=after),
+        resources.free_until(node_amounts=amounts, after=after),
+    )
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _minutes(milliseconds: int) -> int:
+    return -(-milliseconds // MINUTE_MS)  # rounded up, as for a create

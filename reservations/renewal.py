@@ -1,0 +1,50 @@
+"""Renewing a lease: a holder that may die without cleaning up says that it lives (R32)."""
+
+from datetime import timedelta
+
+from django.db import transaction
+
+from bettercompute import errors
+from bettercompute.iam.callers import Caller
+from bettercompute.states import ReservationState
+from bettercompute.web import etags
+from reservations import lifecycle, queries, rights
+from reservations.models import Reservation
+
+RENEWABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
+
+
+def renew(
+    caller: Caller, *, reservation_id: str, if_match: frozenset[int] | None = None
+) -> Reservation:
+    """Move the lease's deadline to now plus its length; ``during`` stays as it is.
+
+    Raises:
+        errors.NotFound: the caller's tenant has no such reservation.
+        errors.AccessDenied: a policy denies it.
+        errors.PreconditionFailed: ``if_match`` has not the current version (C2).
+        errors.InvalidState: it has no lease, is not placed, or has ended.
+    """
+    rights.require_extend(caller, queries.access(caller, reservation_id))
+    with transaction.atomic(durable=True):
+        reservation = queries.access_locked(caller, reservation_id)
+        etags.require(reservation.version, if_match)
+        _require_lease(reservation)
+        assert reservation.lease_seconds is not None
+        # The reconciler's next look stays where it was: it finds the later deadline then.
+        deadline = reservation.read_at + timedelta(seconds=reservation.lease_seconds)
+        lifecycle.amend(reservation, {"lease_until": deadline})
+    return reservation
+
+
+def _require_lease(reservation: Reservation) -> None:
+    if reservation.lease_seconds is None:
+        raise errors.InvalidState(
+            "It was made without leaseSeconds, so there is nothing to renew.",
+            state=reservation.state,
+        )
+    if reservation.state not in RENEWABLE:
+        raise errors.InvalidState(
+            f"Only what is placed, binding or active is renewed; this is {reservation.state}.",
+            state=reservation.state,
+        )

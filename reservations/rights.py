@@ -1,0 +1,62 @@
+"""May the caller do this to a reservation that exists (R38)?"""
+
+from dataclasses import fields
+from typing import Any
+
+from bettercompute.iam import decisions, projection
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.decisions import Attributes
+from reservations.models import Reservation
+
+EXTEND = "compute:reservations:extend"
+READ = "compute:reservations:read"
+
+_KNOWN = {field.name for field in fields(Attributes)}
+
+
+def attributes_of(reservation: Reservation, **changes: Any) -> Attributes:
+    """What the policies know of it, with what would change."""
+    known = projection.attributes_of(reservation.id)
+    values = {name: value for name, value in known.items() if name in _KNOWN}
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
+    return Attributes(
+        **{
+            **values,
+            "tenant": reservation.tenant_id,
+            "owner": reservation.owner_id,
+            "pool": reservation.pool_id,
+            **changes,
+        }
+    )
+
+
+def require_extend(caller: Caller, reservation: Reservation, **changes: Any) -> None:
+    """Raise unless the policies let the caller extend or renew it, with these changes.
+
+    Raises:
+        errors.AccessDenied: they do not.
+    """
+    decision = decisions.decide(
+        caller,
+        EXTEND,
+        resource_id=reservation.id,
+        attributes=attributes_of(reservation, **changes),
+    )
+    decision.require()
+
+
+def require_read(caller: Caller, reservation: Reservation) -> None:
+    """Raise unless the policies let the caller read it.
+
+    Raises:
+        errors.AccessDenied: they do not.
+    """
+    decision = decisions.decide(
+        caller,
+        READ,
+        resource_id=reservation.id,
+        attributes=Attributes(tenant=reservation.tenant_id, owner=reservation.owner_id),
+    )
+    decision.require()

@@ -1,0 +1,92 @@
+"""Extensions that meet each other, a rival's create, and a release (R33, R34)."""
+
+import pytest
+
+from bettercompute import clock as clocks
+from bettercompute import errors, failpoints
+from bettercompute.failpoints import Failpoint
+from bettercompute.iam import projection
+from bettercompute.wire.reservations import ExtendRequest
+from nodes.models import DeviceBooking
+from reservations import ending, extend_holds, extension
+from reservations.models import Reservation
+from tests.support import cast, invariants, make, sessions
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R33", "R34")]
+
+
+def extend(reservation: Reservation, key: str, by: str = "1h") -> str:
+    """What came of it, in a word."""
+    alice = cast.caller("alice")
+    wanted = ExtendRequest(tenant_id=alice.tenant_id, by=by)
+    try:
+        made = extension.extend(alice, wanted, reservation_id=reservation.pk, idempotency_key=key)
+    except errors.ApiError as error:
+        return str(error.details.get("reason", error.code))
+    return "extended" if made.extended else "taken"
+
+
+def test_of_two_at_once_one_is_under_way_and_the_other_is_told_to_wait(clock):
+    mine = make.active(cast.caller("alice"), make.pool(), duration="1h")
+    said: list[str] = []
+
+    def meanwhile() -> None:
+        failpoints.disarm()
+        said.append(sessions.race(lambda: extend(mine, "second"))[0])
+
+    failpoints.arm(Failpoint.EXTENSION_STAGED, meanwhile)
+    assert extend(mine, "first") == "extended"
+    assert said == ["extend-in-flight"]
+    assert extend(mine, "second") == "extended"
+    assert invariants.violations() == []
+
+
+def test_one_whose_owner_died_is_taken_over_after_a_minute_and_cannot_come_back(clock):
+    mine = make.active(cast.caller("alice"), make.pool(), duration="4h")
+    said: list[str] = []
+
+    def sleep_and_be_overtaken() -> None:
+        failpoints.disarm()
+        clock.advance("61s")
+        said.append(sessions.race(lambda: extend(mine, "second", by="30m"))[0])
+
+    failpoints.arm(Failpoint.EXTENSION_STAGED, sleep_and_be_overtaken)
+    assert extend(mine, "first") == "CONFLICT"
+    assert said == ["extended"]
+    now = Reservation.objects.get(pk=mine.pk)
+    assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 1_800_000
+    assert projection.attributes_of(mine.pk)["duration_minutes"] == 270
+    assert not extend_holds.is_held(mine.pk)
+    assert invariants.violations() == []
+
+
+@pytest.mark.rule("C9")
+def test_an_extension_and_a_create_for_the_same_time_never_both_have_it(clock):
+    alice = cast.caller("alice")
+    pool = make.pool(nodes=1, gpus=1)
+    mine = make.active(alice, pool, duration="1h")
+    start = clocks.to_ms(mine.ends_at)
+
+    outcome = sessions.race(
+        lambda: extend(mine, "longer"),
+        lambda: make.reservation(alice, pool, start=start, duration="1h").state,
+    )
+
+    assert sorted(outcome) in (["extended", "pending"], ["placed", "taken"])
+    assert DeviceBooking.objects.count() == 2
+    assert invariants.violations() == []
+
+
+def test_one_that_is_released_meanwhile_stays_released(clock):
+    alice = cast.caller("alice")
+    mine = make.active(alice, make.pool(), duration="1h")
+
+    def meanwhile() -> None:
+        failpoints.disarm()
+        sessions.race(lambda: ending.release(alice, reservation_id=mine.pk))
+
+    failpoints.arm(Failpoint.EXTENSION_STAGED, meanwhile)
+    assert extend(mine, "late") == "INVALID_STATE"
+    assert Reservation.objects.get(pk=mine.pk).state == "released"
+    assert not projection.is_pending(mine.pk)
+    assert invariants.violations() == []
