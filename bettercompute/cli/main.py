@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import doctor, exits, fleet, login, reserve, up
+from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, up
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Output
 from bettercompute.cli.session import Session
@@ -37,6 +37,8 @@ for each in (
     reserve.reserve,
     reserve.get,
     reserve.list_,
+    extend.extend,
+    extend.renew,
     reserve.release,
     reserve.cancel,
     fleet.capacity,

@@ -60,7 +60,7 @@ def reserve(session: Session, /, *, wait: float | None, key: str | None, **given
         except KeyboardInterrupt:
             session.out.note(f"It may have been reserved: repeat it with --key {intent} to see.")
             raise
-        session.out.show(views.reservation(found, _reader({pool.id: pool.name})))
+        session.out.show(views.reservation(found, reader({pool.id: pool.name})))
         _hint(session, found)
         _exit_for(found)
 
@@ -118,7 +118,7 @@ def get(session: Session, *, reservation_id: str) -> None:
     """Show a reservation, and how to use it."""
     with session.client() as client:
         found = client.reservations.get(reservation_id)
-        session.out.show(views.reservation(found, _reader(_names(session, client))))
+        session.out.show(views.reservation(found, reader(names(session, client))))
 
 
 @click.command("list")
@@ -149,8 +149,8 @@ def list_(
         )
         found = list(itertools.islice(every, limit))
         more = next(every, None) is not None
-        reader = _reader(_names(session, client))
-        session.out.show(views.reservations(found, reader, more=more))
+        shown = views.reservations(found, reader(names(session, client)), more=more)
+        session.out.show(shown)
         if more:
             session.out.note(f"There are more: better-compute list --limit {limit * 2}")
 
@@ -162,7 +162,7 @@ def release(session: Session, *, reservation_id: str) -> None:
     """End a reservation now and give its devices back."""
     with session.client() as client:
         found = client.reservations.release(reservation_id)
-        session.out.show(views.reservation(found, _reader(_names(session, client))))
+        session.out.show(views.reservation(found, reader(names(session, client))))
 
 
 @click.command()
@@ -172,14 +172,15 @@ def cancel(session: Session, *, reservation_id: str) -> None:
     """Withdraw a reservation that has not started."""
     with session.client() as client:
         found = client.reservations.cancel(reservation_id)
-        session.out.show(views.reservation(found, _reader(_names(session, client))))
+        session.out.show(views.reservation(found, reader(names(session, client))))
 
 
-def _reader(names: dict[str, str]) -> Reader:
-    return Reader(times.now(), times.local_zone(), names)
+def reader(pools: dict[str, str]) -> Reader:
+    """How this machine's person reads answers, with the names of pools by id."""
+    return Reader(times.now(), times.local_zone(), pools)
 
 
-def _names(session: Session, client: "Client") -> dict[str, str]:
+def names(session: Session, client: "Client") -> dict[str, str]:
     """What the pools are called, for people; ids do where that cannot be read."""
     if session.out.format is not Format.TABLE:
         return {}

@@ -36,7 +36,9 @@ def from_ms(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def start_ms(text: str, *, now: datetime, zone: tzinfo) -> tuple[int | None, str]:
+def start_ms(
+    text: str, *, now: datetime, zone: tzinfo, param_hint: str = "--start"
+) -> tuple[int | None, str]:
     """Epoch milliseconds of a start, None for "as soon as placed", and a note on doubled times.
 
     Raises:
@@ -45,7 +47,7 @@ def start_ms(text: str, *, now: datetime, zone: tzinfo) -> tuple[int | None, str
     try:
         found = _iso(text.strip(), zone) or starts.parse(text, now=now, zone=zone)
     except (starts.NotUnderstood, zones.NoSuchLocalTime) as error:
-        raise click.BadParameter(str(error), param_hint="--start") from error
+        raise click.BadParameter(str(error), param_hint=param_hint) from error
     if found.at is None:
         return None, found.note
     return round((found.at - _EPOCH) / timedelta(milliseconds=1)), found.note

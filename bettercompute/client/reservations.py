@@ -1,4 +1,4 @@
-"""Reservations: create, get, list, release, cancel, and waiting for one to be placed."""
+"""Reservations: create, get, list, extend, renew, release, cancel, and waiting for one."""
 
 import secrets
 from collections.abc import Callable, Iterable
@@ -10,7 +10,13 @@ from bettercompute.client import accounts, calls, failures, flows
 from bettercompute.client.flows import Api, Flow, Pages, Pause
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
-from bettercompute.wire.reservations import Reservation, ReservationList, ReservationRequest
+from bettercompute.wire.reservations import (
+    Extended,
+    Extension,
+    Reservation,
+    ReservationList,
+    ReservationRequest,
+)
 
 POLL_FIRST_SECONDS = 0.1
 POLL_SECONDS_MAX = 1.0
@@ -128,6 +134,50 @@ def cancel(api: Api, reservation_id: str, *, version: int | None = None) -> Flow
         if current.state is not ReservationState.CANCELLED:
             raise
         return current
+
+
+def renew(api: Api, reservation_id: str, *, version: int | None = None) -> Flow[Reservation]:
+    """Move its lease's deadline to now plus its length: whoever uses it says that it lives."""
+    return (yield from _verb(api, reservation_id, "renew", version))
+
+
+def extend(
+    api: Api,
+    reservation_id: str,
+    *,
+    until: int | str | None = None,
+    by: int | str | None = None,
+    idempotency_key: str | None = None,
+) -> Flow[Extended]:
+    """Move its end later, to an instant or by a duration; all of it or none.
+
+    One call is one intent, as for ``create``. That others come next is no error: the answer's
+    ``extended`` is false, and ``available_until`` says how far it could go.
+    """
+    key = idempotency_key or secrets.token_hex(16)
+    asked = {"until": until, "by": by}
+    call = calls.post(
+        f"/reservations/{calls.segment(reservation_id)}/extend",
+        {
+            "tenantId": (yield from accounts.tenant_id(api)),
+            "idempotencyKey": key,
+            **{name: value for name, value in asked.items() if value is not None},
+        },
+        Extended,
+        repeatable=True,
+    )
+    try:
+        return (yield from flows.exchange(api, call))
+    except failures.ClientError as error:
+        error.idempotency_key = key
+        raise
+
+
+def available_until(api: Api, reservation_id: str) -> Flow[Extension]:
+    """Until when an extension could go now; None in it where nothing bounds it."""
+    tenant_id = yield from accounts.tenant_id_if_named(api)
+    path = f"/reservations/{calls.segment(reservation_id)}/extension"
+    return (yield from flows.exchange(api, calls.get(path, Extension, tenantId=tenant_id)))
 
 
 def wait_until_placed(api: Api, reservation: Reservation, *, seconds: float) -> Flow[Reservation]:

@@ -76,7 +76,7 @@ def test_the_shell_is_told_how_to_complete() -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["plain,release", "plain,reserve"]
+    assert done.stdout.split() == ["plain,release", "plain,renew", "plain,reserve"]
 
 
 @pytest.mark.parametrize(

@@ -259,3 +259,27 @@ def test_a_preview_asks_with_the_body_of_a_create() -> None:
     assert acting.run(capacity.preview(acting.api, **FIELDS)).fits
     assert acting.calls[1].path == "/api/v1/capacity/preview"
     ReservationRequest.model_validate_json(acting.calls[1].body or b"")
+
+
+class TestExtending:
+    def test_one_call_is_one_intent_whose_key_goes_with_every_retry(self) -> None:
+        answered = answers.answer({"reservation": answers.reservation(), "extended": True})
+        acting = driver(RESET, answered)
+        made = acting.run(reservations.extend(acting.api, "rsv_first", by="4h"))
+        assert made.extended
+        first, second = bodies(acting)
+        assert first == second
+        assert first["by"] == "4h"
+        assert "until" not in first
+
+    def test_an_error_says_under_which_key_to_go_on(self) -> None:
+        acting = driver(answers.refusal(409, "CONFLICT", "under way", reason="extend-in-flight"))
+        with pytest.raises(failures.Conflict) as refused:
+            acting.run(reservations.extend(acting.api, "rsv_first", until=1, idempotency_key="k"))
+        assert refused.value.idempotency_key == "k"
+
+    def test_how_far_it_could_go(self) -> None:
+        acting = driver(answers.answer({"availableUntil": None}))
+        found = acting.run(reservations.available_until(acting.api, "rsv_first"))
+        assert found.available_until is None
+        assert acting.calls[0].path == "/api/v1/reservations/rsv_first/extension"
