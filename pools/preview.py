@@ -5,7 +5,8 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bettercompute import clock
@@ -13,7 +14,7 @@ from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
 from bettercompute.wire.reservations import ReservationRequest
-from pools import attributes, catalogue, prices, quota, requests, shares, snapshot
+from pools import attributes, catalogue, earliest, prices, quota, requests, shares, snapshot
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
 from pools.planner.reasons import Reason
@@ -22,6 +23,9 @@ from pools.shares import Share
 
 CREATE = "compute:reservations:create"
 NOT_YET_AN_ID = "rsv_preview"
+
+# Reasons that pass when others end.
+_OF_TIME = {wire.Filter.BUSY, wire.Filter.RESOURCES, wire.Filter.GANG, wire.Filter.TOPOLOGY}
 
 _RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
@@ -47,7 +51,11 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
         *_over_quota(after, charges),
     ]
     found = _look(access, request, share, now)
-    reasons = [*refused, *map(_reason, found.reasons if isinstance(found, NoFit) else ())]
+    busy = found.reasons if isinstance(found, NoFit) else ()
+    reasons = [*refused, *map(_reason, busy)]
+    first = None
+    if busy and not refused and _passes_with_time(busy):
+        first = _earliest(caller, access, request, share, now)
     return wire.Preview(
         fits=not reasons,
         nodes=_nodes(found),
@@ -56,15 +64,46 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
             wire.QuotaAfter(resource=row.resource, used=row.used, max=row.max) for row in after
         ],
         reasons=reasons,
+        earliest=None if first is None else clock.to_ms(first),
     )
+
+
+def _passes_with_time(reasons: Sequence[Reason]) -> bool:
+    """Whether waiting helps: somebody holds what is missing."""
+    return any(reason.filter in _OF_TIME for reason in reasons)
+
+
+def _earliest(
+    caller: Caller, access: PoolAccess, request: NormalisedRequest, share: Share, now: datetime
+) -> datetime | None:
+    """The first start at which it would fit, and that policies and pool allow."""
+    start = _start(request, now)
+    ahead = access.policy.max_ahead or requests.YEARS_5_MS
+    found = earliest.find(
+        access.pool_id,
+        request.demand(share.booked, replicas=access.policy.sharing.replicas),
+        after=start,
+        until=now + timedelta(milliseconds=ahead),
+        length=timedelta(milliseconds=request.duration_ms),
+        rng=_RNG,
+    )
+    if found is None:
+        return None
+    then = replace(request, start_ms=clock.to_ms(found))
+    denied = _denials(caller, access, then, share, clock.to_ms(now))
+    return None if denied else found
+
+
+def _start(request: NormalisedRequest, now: datetime) -> datetime:
+    """When its window begins: a start that has passed is now."""
+    whole = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+    return whole if request.start_ms is None else max(whole, clock.from_ms(request.start_ms))
 
 
 def _look(
     access: PoolAccess, request: NormalisedRequest, share: Share, now: datetime
 ) -> Plan | NoFit:
-    start = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
-    if request.start_ms is not None:
-        start = max(start, clock.from_ms(request.start_ms))
+    start = _start(request, now)
     demand = request.demand(share.booked, replicas=access.policy.sharing.replicas)
     return snapshot.find(
         access.pool_id,

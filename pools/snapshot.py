@@ -59,9 +59,9 @@ def read(
         end=end,
         narrow=line is not None,
         tainted=bool(request.tolerations),
-        mode=None if line is None else _MODES[line.device_class],
+        mode=None if line is None else mode_of(line),
         profile=None if line is None else line.profile,
-        models=None if line is None else _models(line),
+        models=None if line is None else models_of(line),
         count=most if request.may_spread else sum(minimum for minimum, _ in sums),
         most=most,
         limit=LIKELIEST_NODES_MAX,
@@ -81,7 +81,13 @@ def _plain(demand: Demand) -> Line | None:
     return lines[0]
 
 
-def _models(line: Line) -> list[str] | None:
+def mode_of(line: Line) -> str:
+    """The mode in which a GPU gives such devices."""
+    return _MODES[line.device_class]
+
+
+def models_of(line: Line) -> list[str] | None:
+    """The models that a line names, in lower case; None where any will do."""
     for term in line.selector:
         if term.key == "model" and term.op in {"=", "in"}:
             return [str(value).lower() for value in term.values]

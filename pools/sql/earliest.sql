@@ -1,0 +1,80 @@
+-- When a request could fit (R20). A hint: the planner looks at each instant that this answers.
+
+-- name: candidates
+-- A device may be taken at any start whose whole window lies in one of its gaps: from where the gap
+-- opens until a window's length before it closes. A sweep over these spans tells at which instants
+-- a node has enough such devices at once, and enough nodes do. Bookings that ended are not read.
+WITH atoms AS (
+    SELECT
+        devices.id AS device_id,
+        CASE WHEN %(spread)s::boolean THEN '' ELSE devices.node_id END AS place
+    FROM devices
+    JOIN nodes ON nodes.id = devices.node_id
+    WHERE nodes.pool_id = %(pool_id)s::text
+        AND nodes.state = 'ready'
+        AND NOT nodes.cordoned
+        AND (%(tainted)s::boolean OR nodes.taints = '[]'::jsonb)
+        AND devices.bookable_mode = %(mode)s::text
+        AND devices.profile = %(profile)s::text
+        AND (%(models)s::text[] IS NULL OR lower(devices.model) = ANY(%(models)s::text[]))
+        AND devices.healthy
+        AND NOT devices.quarantined
+),
+busy AS (
+    SELECT
+        atoms.place, atoms.device_id,
+        lower(device_bookings.during) AS begins, upper(device_bookings.during) AS ends
+    FROM atoms
+    JOIN device_bookings USING (device_id)
+    WHERE upper(device_bookings.during) > %(after)s::timestamptz
+),
+gaps AS (
+    SELECT
+        place,
+        coalesce(lag(ends) OVER (PARTITION BY device_id ORDER BY begins), %(after)s::timestamptz)
+            AS opens,
+        begins AS closes
+    FROM busy
+    UNION ALL
+    SELECT atoms.place, coalesce(max(busy.ends), %(after)s::timestamptz), 'infinity'
+    FROM atoms
+    LEFT JOIN busy USING (device_id)
+    GROUP BY atoms.place, atoms.device_id
+),
+edges AS (
+    SELECT gaps.place, edge.at, sum(edge.change) AS change
+    FROM gaps
+    CROSS JOIN LATERAL (
+        VALUES
+            (gaps.opens, 1),
+            (gaps.closes - %(length)s::interval + interval '1 millisecond', -1)
+    ) AS edge (at, change)
+    WHERE gaps.closes - %(length)s::interval >= gaps.opens
+    GROUP BY gaps.place, edge.at
+),
+levels AS (
+    SELECT
+        place, at, change,
+        sum(change) OVER (PARTITION BY place ORDER BY at) AS open
+    FROM edges
+),
+changes AS (
+    SELECT
+        at,
+        (open >= %(count)s::int)::int - (open - change >= %(count)s::int)::int AS able,
+        (change > 0 AND open >= %(count)s::int)::int AS grown
+    FROM levels
+),
+pool_levels AS (
+    SELECT at, sum(sum(able)) OVER (ORDER BY at) AS able, sum(grown) AS grown
+    FROM changes
+    GROUP BY at
+)
+SELECT at
+FROM pool_levels
+WHERE able >= %(places)s::int
+    AND grown > 0
+    AND at > %(after)s::timestamptz
+    AND at <= %(until)s::timestamptz
+ORDER BY at
+LIMIT %(limit)s::int;
