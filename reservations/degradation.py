@@ -12,7 +12,7 @@ from bettercompute import clock
 from bettercompute.states import AllocationState
 from nodes import assignments
 from nodes import health as node_health
-from reservations import conditions, ending, lifecycle, moments
+from reservations import conditions, ending, lifecycle, moments, repair
 from reservations.bindings import verdict
 from reservations.conditions import Conditions, ConditionType, Reason
 from reservations.lifecycle import Effects
@@ -29,6 +29,16 @@ def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:
         lifecycle.amend(reservation, {"conditions": wanted})
     elif followed:
         lifecycle.touch(reservation)
+
+
+def foresee(reservation: Reservation, now: datetime) -> None:
+    """Before its start: say what is wrong with what it will get, as far as repair left it (R18)."""
+    if not repair.is_due(reservation, now):
+        return
+    troubles = _troubles(ending.live_allocations(reservation))
+    wanted = _degraded(reservation.conditions, troubles, clock.to_ms(now))
+    if wanted != reservation.conditions:
+        lifecycle.amend(reservation, {"conditions": wanted})
 
 
 def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation]) -> bool:

@@ -12,6 +12,7 @@ BIND_TIMEOUT = timedelta(minutes=5)
 UNBIND_TIMEOUT = timedelta(minutes=5, seconds=30)  # half a minute behind the quarantine
 ACTIVE_RECHECK = timedelta(minutes=15)
 PENDING_RETRY = timedelta(seconds=30)
+REPAIR_RETRY = timedelta(minutes=1)
 RIVAL_RETRY = timedelta(seconds=1)
 DRAFT_LIFETIME = timedelta(hours=24)
 HELD_OFF_RETRY = timedelta(seconds=5)  # a deadline that an outage of ours keeps from being judged
@@ -30,6 +31,7 @@ class Schedule:
     confirm_until: datetime | None
     pending_until: datetime | None
     lost_to_rivals: bool = False
+    degraded: bool = False
 
 
 def next_look(schedule: Schedule, now: datetime) -> datetime | None:

@@ -4,6 +4,7 @@ Planning happens on a snapshot before any lock; the try itself is one fenced tra
 of a pool is taken by priority, then age (R13); whoever does not fit lets the next one try.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bettercompute import clock
@@ -43,7 +44,7 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
     ).first()
     if reservation is None or until(reservation) <= clock.now():
         return False
-    claim = _claim(reservation)
+    claim = claim_of(reservation)
     found = _look(claim)
     with fence():
         locked = queries.locked(reservation_id)
@@ -65,11 +66,13 @@ def until(reservation: Reservation) -> datetime:
     return reservation.created_at + timedelta(milliseconds=policy.max_pending)
 
 
-def _claim(reservation: Reservation) -> Claim:
+def claim_of(reservation: Reservation) -> Claim:
+    """What to place for a reservation that exists, for as long as it is by now (R33)."""
     access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
     request = requests.restore(reservation.request, tenant_id=reservation.tenant_id)
     share = shares.resolve(reservation.host_share, request)
-    return admission.claim_of(reservation.id, request, access, share)
+    claim = admission.claim_of(reservation.id, request, access, share)
+    return replace(claim, duration=timedelta(milliseconds=reservation.duration_ms))
 
 
 def _look(claim: Claim) -> Plan | NoFit:

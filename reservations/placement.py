@@ -5,6 +5,7 @@ attempt runs under a savepoint. A node, atom or counter that a rival took, or th
 eligible under lock, rolls back to it, and the next plan does without that node (C17, C18).
 """
 
+import itertools
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from pools import snapshot
 from pools.planner import filters
 from pools.planner import request as planning
 from pools.planner.packing import Part
-from pools.planner.plan import NoFit, Plan
+from pools.planner.plan import COMBINATIONS_MAX, Combination, NoFit, Plan
 from pools.planner.reasons import Reason
 from pools.planner.request import Demand
 from pools.planner.snapshot import Node, Taint
@@ -151,19 +152,34 @@ def _milli(demand: Demand, device: LockedDevice) -> int:
     return planning.milli(CLASSES[Mode(device.bookable_mode)], demand.replicas)
 
 
+def serves(demand: Demand, allocation: Allocation, locked: Locked) -> bool:
+    """Whether node and devices of an allocation could be booked for the demand as they are now."""
+    part = Part(
+        node_id=allocation.node_id,
+        node_name=allocation.node_id,
+        device_ids=tuple(allocation.device_ids),
+        resources=allocation.resources,
+    )
+    lines = (tuple(options) for options in itertools.product(*demand.lines))
+    return any(
+        _node_serves(demand, combination, part, locked)
+        for combination in itertools.islice(lines, COMBINATIONS_MAX)
+    ) and all(_device_serves(part, device, locked) for device in part.device_ids)
+
+
 def _check_eligible(demand: Demand, plan: Plan, locked: Locked) -> None:
     """C13: whatever changed since the snapshot is seen under lock; labels are read again too."""
     gone = {
         part.node_id
         for part in plan.parts
-        if not _node_serves(demand, plan, part, locked)
+        if not _node_serves(demand, plan.lines, part, locked)
         or not all(_device_serves(part, device, locked) for device in part.device_ids)
     }
     if gone:
         raise _Lost(frozenset(gone))
 
 
-def _node_serves(demand: Demand, plan: Plan, part: Part, locked: Locked) -> bool:
+def _node_serves(demand: Demand, lines: Combination, part: Part, locked: Locked) -> bool:
     """The planner's own filters, on the row as it is now."""
     row = locked.nodes.get(part.node_id)
     if row is None or not row.eligible:
@@ -182,7 +198,7 @@ def _node_serves(demand: Demand, plan: Plan, part: Part, locked: Locked) -> bool
         ),
         resources=part.resources,
     )
-    return filters.admits(now, plan.lines, demand)
+    return filters.admits(now, lines, demand)
 
 
 def _device_serves(part: Part, device_id: str, locked: Locked) -> bool:

@@ -14,6 +14,7 @@ from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
 from pools import quota
 from reservations import (
+    conditions,
     degradation,
     ending,
     lifecycle,
@@ -23,9 +24,11 @@ from reservations import (
     ownership,
     pending,
     queries,
+    repair,
     settling,
 )
 from reservations.bindings import hold
+from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.moments import Schedule
@@ -44,6 +47,7 @@ def reconcile(key: str, fence: Fence) -> Outcome:
     """Look at one reservation and do what is due; answers when to look again."""
     outages.make_up(fence)
     pending.try_place(key, fence, Effects(own_key=key))
+    repair.try_repair(key, fence, Effects(own_key=key))
     with fence():
         reservation = queries.locked(key)
         if reservation is None:
@@ -90,6 +94,7 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     elif _lease_lapsed(reservation, now):
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
+        degradation.foresee(reservation, now)
         hold.begin(reservation, now, effects)
     if reservation.state == ReservationState.BINDING:
         hold.advance(reservation, now, effects)
@@ -147,6 +152,7 @@ def _next(reservation: Reservation) -> Outcome:
         confirm_until=reservation.confirm_until,
         pending_until=_pending_until(reservation),
         lost_to_rivals=outcomes.lost_to_rivals(reservation),
+        degraded=conditions.find(reservation.conditions, ConditionType.DEGRADED) is not None,
     )
     moment = moments.next_look(schedule, reservation.read_at)
     return Done() if moment is None else At(moment)
