@@ -29,6 +29,7 @@ api_v1 = [
     path("reservations/<str:reservation_id>/extension", reservations.ExtensionView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("usage", reservations.UsageView.as_view()),
     path("pools", pools.PoolsView.as_view()),
     path("pools/<str:pool_id>", pools.PoolView.as_view()),
     path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),

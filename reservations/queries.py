@@ -194,10 +194,17 @@ def _answer(row: Reservation, parts: Sequence[wire.Allocation]) -> wire.Reservat
         version=row.version,
         host_share=row.host_share,
         allocations=list(parts),
-        quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=row.duration_ms),
+        quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=_length_ms(row)),
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,
     )
+
+
+def _length_ms(row: Reservation) -> int:
+    """How long it is: of its window where it has one, which a release has shortened."""
+    if row.starts_at is None or row.ends_at is None:
+        return row.duration_ms
+    return clock.to_ms(row.ends_at) - clock.to_ms(row.starts_at)
 
 
 def _window(row: Reservation) -> wire.Window | None:
