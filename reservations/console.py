@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +14,7 @@ from bettercompute import errors
 from bettercompute.pages import parts, rendering, timeline, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.capacity import Preview
-from bettercompute.wire.reservations import Reservation
+from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
 from pools import preview as previews
 from pools import quota, supply
 from pools.supply import Supply
@@ -22,11 +23,14 @@ from reservations import (
     calendar,
     ending,
     ending_page,
+    extending_page,
+    extension,
     form,
     listing,
     presentation,
     preview_panel,
     queries,
+    renewal,
 )
 from reservations.form import Entry, Parsed
 from reservations.preview_panel import Panel
@@ -276,6 +280,79 @@ def _part_with(
         section="reservations",
         status=409 if refusal else 200,
     )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def extend(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """Ask how much longer, saying how far it could go; a post extends, and once a form."""
+    more, key = request.POST.get("more", "").strip()[:100], request.POST.get("key", "")
+    error, notice = "", None
+    if request.method == "POST":
+        asked = extending_page.read(more, now=visitor.now, zone=visitor.zone)
+        error = asked.error
+        if not error:
+            try:
+                made = _extend(visitor, reservation_id, asked, key)
+            except (errors.Conflict, errors.InvalidState, errors.AccessDenied) as refusal:
+                notice = parts.Notice("It was not extended", refusal.message, "red")
+            except errors.InvalidInput as refusal:
+                error = refusal.details["errors"][0]["message"]
+            else:
+                if made.extended:
+                    return redirect("reservation", reservation_id)
+                notice = extending_page.not_extended(made.available_until is not None)
+    return _extend_page(request, visitor, reservation_id, more=more, error=error, notice=notice)
+
+
+def _extend(
+    visitor: Visitor, reservation_id: str, asked: extending_page.Asked, key: str
+) -> extension.Extended:
+    wanted = ExtendRequest(tenant_id=visitor.caller.tenant_id, by=asked.by_ms, until=asked.until_ms)
+    return extension.extend(
+        visitor.caller,
+        wanted,
+        reservation_id=reservation_id,
+        idempotency_key=key[:KEY_MAX] or _fresh_key(),
+    )
+
+
+def _extend_page(
+    request: HttpRequest,
+    visitor: Visitor,
+    reservation_id: str,
+    *,
+    more: str,
+    error: str,
+    notice: parts.Notice | None,
+) -> HttpResponse:
+    shown = queries.get(visitor.caller, reservation_id)
+    if not presentation.may_extend(shown, visitor.now):
+        return redirect("reservation", reservation_id)
+    page = extending_page.page(
+        shown,
+        calendar.names([shown]),
+        available_until=extension.available_until(visitor.caller, reservation_id=reservation_id),
+        now=visitor.now,
+        zone=visitor.zone,
+        key=_fresh_key(),
+        more=more if error else "",
+        error=error,
+        notice=notice,
+    )
+    status = 400 if error else 409 if notice else 200
+    return rendering.render(
+        request, "reservations/extend.html", page, section="reservations", status=status
+    )
+
+
+@require_POST
+@visitors.required
+def renew(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
+    """Renew its lease, and show it."""
+    with suppress(errors.InvalidState):  # it has ended meanwhile, as its page says
+        renewal.renew(visitor.caller, reservation_id=reservation_id)
+    return redirect("reservation", reservation_id)
 
 
 @require_safe

@@ -83,6 +83,8 @@ class Page:
     facts: tuple[parts.Fact, ...]
     calls: tuple[parts.Command, ...]
     status_href: str
+    extend_href: str
+    renew_href: str
     release_href: str
     cancel_href: str
     poll: str
@@ -91,7 +93,7 @@ class Page:
     def digest(self) -> str:
         """Changes when the page has something new to say; what only counts down does not count."""
         still = (self.chip, self.steps, self.conditions, self.bindings, self.facts, self.poll)
-        ended = (self.release_href, self.cancel_href)
+        ended = (self.extend_href, self.renew_href, self.release_href, self.cancel_href)
         return hashlib.sha256(repr((still, ended)).encode()).hexdigest()[:16]
 
 
@@ -132,6 +134,7 @@ def page(
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     ends = state in chips.LIVE and state is not S.AWAITING_CONFIRMATION
     cancels = ends and may_cancel(shown, now)
+    extends = may_extend(shown, now)
     return Page(
         id=shown.id,
         what=f"{what(shown, names)} in {pool}",
@@ -145,6 +148,8 @@ def page(
         facts=tuple(_facts(shown, names, now, zone)),
         calls=tuple(commands.calls(shown, pool, origin)),
         status_href=reverse("reservation-status", args=[shown.id]),
+        extend_href=_href("reservation-extend", shown) if extends else "",
+        renew_href=_href("reservation-renew", shown) if extends and shown.lease_until else "",
         release_href=_href("reservation-release", shown) if ends and not cancels else "",
         cancel_href=_href("reservation-cancel", shown) if cancels else "",
         poll=_poll(shown, now),
@@ -160,6 +165,12 @@ def may_cancel(shown: Reservation, now: datetime) -> bool:
     start = timing.of(shown).start
     ahead = start is not None and start > now
     return shown.state is S.PENDING or (shown.state is S.PLACED and ahead)
+
+
+def may_extend(shown: Reservation, now: datetime) -> bool:
+    """Whether it has an end that could move; the use case decides again under its lock."""
+    end = timing.of(shown).end
+    return shown.state in (S.PLACED, S.BINDING, S.ACTIVE) and end is not None and end > now
 
 
 def what(shown: Reservation, names: Names) -> str:
@@ -292,6 +303,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
         parts.Fact("Window", _window(shown, now, zone)),
         parts.Fact("Length", spans.text(times.duration_ms)),
+        parts.Fact("Lease", _lease(shown, now, zone)),
         parts.Fact("Nodes", _nodes(shown, names)),
         parts.Fact("Topology", ", ".join(sorted(topologies))),
         parts.Fact("Binding", request.get("binding", "hold")),
@@ -306,6 +318,13 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         change = moments.clock_change(times.start, times.end, zone=zone)
         facts.append(parts.Fact("Clocks", change))
     return [fact for fact in facts if fact.value]
+
+
+def _lease(shown: Reservation, now: datetime, zone: tzinfo) -> str:
+    if shown.lease_until is None or shown.state in chips.OVER:
+        return ""
+    lapses = clock.from_ms(shown.lease_until)
+    return f"lapses {moments.text(lapses, now=now, zone=zone)} unless renewed"
 
 
 def _host_share(share: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from bettercompute import clock
-from bettercompute.pages import axis, moments, parts, spans, timeline
+from bettercompute.pages import axis, moments, parts, spans, starts, timeline
 from bettercompute.wire.capacity import Filter, Preview, PreviewNode
 from bettercompute.wire.capacity import Reason as WireReason
 from pools import presentation as pools
@@ -56,6 +56,14 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first start at which it would fit: as a person reads it, and as the form takes it."""
+
+    label: str
+    typed: str
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """The preview panel; ``verdict`` is yes, no or ask."""
 
@@ -67,6 +75,7 @@ class Panel:
     facts: tuple[parts.Fact, ...] = ()
     quota: tuple[parts.QuotaLine, ...] = ()
     drawing: timeline.Timeline | None = None
+    earliest: Earliest | None = None
 
 
 def unasked(parsed: Parsed) -> Panel:
@@ -104,7 +113,15 @@ def judged(
         facts=tuple(_facts(preview)),
         quota=_quota(preview, quota_before),
         drawing=drawing,
+        earliest=_earliest(preview, now=now, zone=zone),
     )
+
+
+def _earliest(preview: Preview, *, now: datetime, zone: tzinfo) -> Earliest | None:
+    if preview.earliest is None:
+        return None
+    start = starts.whole_minute(clock.from_ms(preview.earliest))
+    return Earliest(moments.text(start, now=now, zone=zone), starts.typed(start, zone=zone))
 
 
 def scale(window: Window | None, *, now: datetime) -> axis.Scale:

@@ -197,6 +197,7 @@ def _answer(row: Reservation, parts: Sequence[wire.Allocation]) -> wire.Reservat
         quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=_length_ms(row)),
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,
+        lease_until=None if row.lease_until is None else clock.to_ms(row.lease_until),
     )
 
 

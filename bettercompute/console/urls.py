@@ -22,6 +22,10 @@ urlpatterns = [
         "reservations/<str:reservation_id>/status", reservations.status, name="reservation-status"
     ),
     path(
+        "reservations/<str:reservation_id>/extend", reservations.extend, name="reservation-extend"
+    ),
+    path("reservations/<str:reservation_id>/renew", reservations.renew, name="reservation-renew"),
+    path(
         "reservations/<str:reservation_id>/release",
         reservations.release,
         name="reservation-release",

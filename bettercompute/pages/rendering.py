@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STYLESHEETS = tuple(
     f"css/{name}.css" for name in ("tokens", "base", "layout", "components", "timeline")
 )
-MODULES = tuple(f"js/{name}.js" for name in ("countdown", "copy", "zone", "theme", "menu"))
+MODULES = tuple(f"js/{name}.js" for name in ("countdown", "copy", "zone", "theme", "menu", "fill"))
 THEMES = ("light", "dark")
 
 # Section, label, name of the URL, and the strokes of its icon on an 18 x 18 grid.

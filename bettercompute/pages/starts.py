@@ -4,6 +4,7 @@ Times are read in the person's zone unless the text ends with an offset (``Mon 0
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 
@@ -44,7 +45,7 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     if words in ("", "now", "asap"):
         return Start(None)
     if words.startswith(("in ", "+")):
-        return Start(_whole_minute(now, _span(words.removeprefix("in ").lstrip("+ "))))
+        return Start(_from_now(now, _span(words.removeprefix("in ").lstrip("+ "))))
     words, offset = _split_offset(words)
     in_zone = offset or zone
     local_now = now.astimezone(in_zone).replace(tzinfo=None)
@@ -58,14 +59,28 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     return Start(resolved.instant, resolved.note)
 
 
-def _whole_minute(now: datetime, milliseconds: int) -> datetime:
+def typed(instant: datetime, *, zone: tzinfo) -> str:
+    """The instant, in whole minutes, as a person in ``zone`` would type it for ``parse``."""
+    local = instant.astimezone(zone)
+    text = f"{local:%Y-%m-%d %H:%M}"
+    with suppress(zones.NoSuchLocalTime):
+        if zones.resolve(local.replace(tzinfo=None, fold=0), zone).instant == instant:
+            return text
+    return f"{text} {zones.offset_text(instant, zone).removeprefix('UTC')}"  # the second 02:30
+
+
+def whole_minute(instant: datetime) -> datetime:
+    """Rounded up."""
+    whole = instant.replace(second=0, microsecond=0)
+    return whole if whole == instant else whole + timedelta(minutes=1)
+
+
+def _from_now(now: datetime, milliseconds: int) -> datetime:
     """Rounded up, so that the same words sent twice in a row are the same request."""
     try:
-        exact = now + timedelta(milliseconds=milliseconds)
+        return whole_minute(now + timedelta(milliseconds=milliseconds))
     except OverflowError as error:
         raise NotUnderstood("That is too far ahead.") from error
-    whole = exact.replace(second=0, microsecond=0)
-    return whole if whole == exact else whole + timedelta(minutes=1)
 
 
 def _span(words: str) -> int:

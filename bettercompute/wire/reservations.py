@@ -290,6 +290,8 @@ class Reservation(AnswerModel):
     quote: Quote
     created_at: int
     reason: str | None = None
+    #: when it ends unless it is renewed (R32); null without a lease
+    lease_until: int | None = None
 
 
 class Extended(AnswerModel):

@@ -81,3 +81,23 @@ def test_of_a_time_that_comes_twice_the_first_is_taken_and_the_second_can_be_ask
     second = starts.parse("2026-10-25 02:30 +01:00", now=NOW, zone=BERLIN)
     assert second.at == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
     assert second.note == ""
+
+
+@pytest.mark.parametrize(
+    ("instant", "typed"),
+    [
+        (datetime(2026, 3, 2, 13, 1, tzinfo=UTC), "2026-03-02 14:01"),
+        (datetime(2026, 10, 25, 0, 30, tzinfo=UTC), "2026-10-25 02:30"),
+        (datetime(2026, 10, 25, 1, 30, tzinfo=UTC), "2026-10-25 02:30 +01:00"),
+        (datetime(2026, 3, 29, 1, 0, tzinfo=UTC), "2026-03-29 03:00"),
+    ],
+)
+def test_an_instant_is_typed_as_it_would_be_read(instant: datetime, typed: str) -> None:
+    assert starts.typed(instant, zone=BERLIN) == typed
+    assert starts.parse(typed, now=NOW, zone=BERLIN).at == instant
+
+
+def test_a_broken_minute_is_rounded_up() -> None:
+    whole = datetime(2026, 3, 2, 13, 1, tzinfo=UTC)
+    assert starts.whole_minute(whole) == whole
+    assert starts.whole_minute(whole.replace(microsecond=1)) == whole.replace(minute=2)
