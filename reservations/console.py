@@ -346,12 +346,14 @@ def _extend_page(
     )
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def renew(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
-    """Renew its lease, and show it."""
-    with suppress(errors.InvalidState):  # it has ended meanwhile, as its page says
-        renewal.renew(visitor.caller, reservation_id=reservation_id)
+    """Renew its lease by a post, and show it."""
+    queries.access(visitor.caller, reservation_id)
+    if request.method == "POST":
+        with suppress(errors.InvalidState):  # it has ended meanwhile, as its page says
+            renewal.renew(visitor.caller, reservation_id=reservation_id)
     return redirect("reservation", reservation_id)
 
 

@@ -126,7 +126,10 @@ def available_until(caller: Caller, *, reservation_id: str) -> datetime | None:
 
 def _parse(wanted: ExtendRequest, key: str) -> _Wanted:
     if (wanted.until is None) == (wanted.by is None):
-        raise errors.InvalidInput.at("until", "exactly one of until and by is required")
+        needed = "exactly one of until and by is required"
+        raise errors.InvalidInput(
+            errors=[errors.FieldError("until", needed), errors.FieldError("by", needed)]
+        )
     try:
         if wanted.by is not None:
             return _Wanted(None, durations.parse(wanted.by), key)

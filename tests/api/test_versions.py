@@ -53,7 +53,7 @@ class World:
 def world() -> World:
     pool = make.pool()
     alice = cast.caller("alice")
-    reservation = make.active(alice, pool)
+    reservation = make.active(alice, pool, leaseSeconds=600)
     policy = Policy.objects.create(
         tenant=cast.tenant("acme"), name="no-more", text=FORBID, enabled=False
     )
@@ -92,7 +92,10 @@ AGGREGATES: dict[str, Bump] = {
 
 #: Writes to one aggregate: a stale If-Match is refused. The aggregate's own path, and the body.
 WRITE = {"scope": "tenant", "name": "no-more", "text": FORBID, "enabled": False}
+EXTEND = {"by": "1h", "idempotencyKey": "longer"}
 VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("POST", f"{API}/reservations/<str:reservation_id>/renew"): ("reservations", {}),
+    ("POST", f"{API}/reservations/<str:reservation_id>/extend"): ("reservations", EXTEND),
     ("POST", f"{API}/reservations/<str:reservation_id>/release"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/cancel"): ("reservations", {}),
     ("POST", f"{API}/nodes/<str:node_id>/cordon"): ("nodes", {}),
@@ -107,6 +110,7 @@ VIEWS = {
     f"{API}/tokens",
     f"{API}/policies",
     f"{API}/reservations",
+    f"{API}/reservations/<str:reservation_id>/extension",
     f"{API}/pools",
     f"{API}/pools/<str:pool_id>/timeline",
     f"{API}/quotas",
@@ -119,6 +123,7 @@ BESIDE: dict[tuple[str, str], str] = {
     ("GET", f"{API}/docs"): "a page",
     ("GET", f"{API}/selfcheck"): "another every time: it says how old it is",
     ("GET", f"{API}/leases"): "another every time: it says when they lapse",
+    ("GET", f"{API}/usage"): "another every time: it is metered up to this instant",
     ("POST", f"{API}/tokens"): "makes a new one",
     ("POST", f"{API}/tokens/<str:token_id>/revoke"): "final and idempotent: there is one way",
     ("POST", f"{API}/policies"): "makes a new one",

@@ -43,6 +43,12 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("PUT", "/policies/<str:policy_id>"): policy,
         ("POST", "/policies/dry-run"): {**tenant, "action": "compute:reservations:create"},
         ("POST", "/reservations"): reservation,
+        ("POST", "/reservations/<str:reservation_id>/renew"): tenant,
+        ("POST", "/reservations/<str:reservation_id>/extend"): {
+            **tenant,
+            "by": "1h",
+            "idempotencyKey": "hostile",
+        },
         ("POST", "/reservations/<str:reservation_id>/release"): tenant,
         ("POST", "/reservations/<str:reservation_id>/cancel"): tenant,
         ("POST", "/capacity/preview"): preview,
@@ -84,4 +90,5 @@ def snapshot() -> dict[str, str]:
 
 def required(route: routes.Route) -> str:
     """The parameters a route cannot do without."""
-    return "&from=1772442000000&to=1772445600000" if route.template.endswith("/timeline") else ""
+    spans_time = route.template.endswith(("/timeline", "/usage"))
+    return "&from=1772442000000&to=1772445600000" if spans_time else ""
