@@ -15,6 +15,7 @@ from tests.support.lock_order import lock_order_guard
 from tests.support.parallel import (
     pytest_collection_modifyitems,
     pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
     pytest_xdist_setupnodes,
 )
 from tests.support.session_state import session_state_guard
@@ -24,6 +25,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_terminal_summary",
     "pytest_xdist_auto_num_workers",
+    "pytest_xdist_make_scheduler",
     "pytest_xdist_setupnodes",
     "quick_emptying",
     "session_state_guard",  # C24: and leaves nothing on its sessions

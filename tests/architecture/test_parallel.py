@@ -71,3 +71,13 @@ def test_files_that_wait_for_processes_come_first_and_stay_together() -> None:
     parallel.pytest_collection_modifyitems(items)
 
     assert [item.nodeid for item in items] == wanted
+
+
+def test_deployments_share_a_worker_and_other_files_are_dealt_out() -> None:
+    scope = parallel.ByFile._split_scope
+    one, other = (f"tests/faults/deployment/test_{name}.py" for name in "ab")
+    unused = parallel.ByFile.__new__(parallel.ByFile)
+
+    assert scope(unused, f"{one}::t") == scope(unused, f"{other}::t[x]")
+    assert scope(unused, "tests/unit/test_a.py::A::t") == "tests/unit/test_a.py"
+    assert scope(unused, "tests/unit/test_b.py::t") == "tests/unit/test_b.py"

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+# Each of these is a dozen processes: one process of the suite does them, one after another, while
+# the other does what needs the processor more.
+DEPLOYMENTS = "tests/faults/deployment"
 
 # Tests of a file stay together (they share fixtures), and these come first: they wait for real
 # processes, so that the many short ones fill the other worker, and none trails at the end.
 LONGEST_FIRST = (
-    "tests/faults/deployment",
+    DEPLOYMENTS,
     "tests/faults/embedded",
     "tests/faults",
     "tests/integration/history",
@@ -52,6 +58,22 @@ def pytest_xdist_setupnodes(specs: Sequence[Spec]) -> None:
         )
     for spec, own in zip(specs, services, strict=False):
         spec.env.update(own)
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types here
+    """A file stays on one worker, and all deployments on one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(f"{DEPLOYMENTS}/"):
+            return DEPLOYMENTS
+        scope: str = super()._split_scope(nodeid)
+        return scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    """How files are dealt out, unless another way was asked for."""
+    return ByFile(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
