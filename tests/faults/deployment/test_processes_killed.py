@@ -188,7 +188,7 @@ def _silence(services: Deployment, node_id: str) -> None:
 def _clock_of(server: Server) -> float:
     """By how many seconds a server's clock differs from another's here."""
     said = httpx2.get(f"{server.url}/healthz", trust_env=False).headers["Date"]
-    here = email.utils.formatdate()
+    here = email.utils.formatdate(usegmt=True)
     wrong, right = (email.utils.parsedate_to_datetime(each) for each in (said, here))
     return (wrong - right).total_seconds()
 
