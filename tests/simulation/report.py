@@ -20,7 +20,7 @@ def shortened(result: Result, budget: Budget) -> Result:
 
     def fails(choices: Sequence[Choice]) -> bool:
         nonlocal best
-        again = Simulation(result.seed).run(0, replay=list(choices))
+        again = Simulation(result.seed).run(0, replay=choices, rests=result.rested)
         if again.kind != result.kind:
             return False
         best = again

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,7 +36,7 @@ from tests.simulation.network import Call, Network
 from tests.simulation.promises import Promises, Violation, is_expected
 
 FULL_CHECK_EVERY = 25
-FAILPOINT_WEIGHT = 5  # they stand where two transactions belong together: others come in between
+FAILPOINT_WEIGHT = 12  # they stand where two transactions belong together: others come in between
 FAULTY = 0.12  # how often something goes wrong in a step
 FAULT_AT = (1, 1, 2, 3, 4, 5, 7, 10, 14)  # the statement at which it does
 
@@ -58,7 +58,7 @@ WEIGHTS = {
     "holds": 0.4,
 }
 MOODS = (0.3, 1, 1, 1, 3)  # by what a seed may multiply each of these
-TENANT_VERBS = {"create": 12, "retry": 2, "release": 5, "cancel": 2, "preview": 1}
+TENANT_VERBS = {"create": 12, "retry": 2, "release": 9, "cancel": 3, "preview": 1}
 OPERATOR_VERBS = {"cordon": 3, "taint": 1, "quarantine": 1, "mode": 2, "quota": 1, "shrink": 1}
 POINTS = (1, 2, 4, 7, 12, 20, baton.TO_THE_END)
 SECONDS = (0.2, 0.5, 1, 1, 2, 2, 3, 3, 5, 5, 5, 8, 12, 16, 16, 25, 60, 60, 320, 1_300)
@@ -91,6 +91,7 @@ class Result:
     choices: list[Choice] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     failure: str | None = None
+    rested: bool = False  # whether it came as far as coming to rest
 
     @property
     def steps(self) -> int:
@@ -109,10 +110,11 @@ class Result:
 
 
 class Simulation:
-    """All processes of one run. Use once."""
+    """All processes of one run. Use once. Weights other than a seed's own are for controls."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, weights: Mapping[str, float] | None = None) -> None:
         self.result = Result(seed)
+        self._weights = weights
         self.time = Time()
         self.chance = Chance(self.time)
         self.network = Network()
@@ -123,15 +125,19 @@ class Simulation:
 
     # --- the whole run --------------------------------------------------------------------------
 
-    def run(self, steps: int, *, replay: Sequence[Choice] | None = None) -> Result:
-        """Play so many steps, or these choices; then let everything come to rest."""
+    def run(
+        self, steps: int, *, replay: Sequence[Choice] | None = None, rests: bool = True
+    ) -> Result:
+        """Play so many steps, or these choices; then let everything come to rest, if asked."""
         with self._closing:
             self._open()
             try:
                 self._warm_up()
                 for choice in self._chosen(steps) if replay is None else replay:
                     self._step(choice)
-                rest.come_to_rest(self)
+                if rests:
+                    self.result.rested = True
+                    rest.come_to_rest(self)
             except Violation as violation:
                 self.result.failure = str(violation)
                 self.tell(f"BROKEN {violation}")
@@ -184,9 +190,10 @@ class Simulation:
     def _chosen(self, steps: int) -> Iterator[Choice]:
         """Choices as the seed decides; it also has moods: one is all clock, one all network."""
         rng = random.Random(f"choices {self.result.seed}")
-        weights = [weight * rng.choice(MOODS) for weight in WEIGHTS.values()]
+        moods = {kind: weight * rng.choice(MOODS) for kind, weight in WEIGHTS.items()}
+        weights = self._weights or moods
         for _ in range(steps):
-            kind = rng.choices(list(WEIGHTS), weights)[0]
+            kind = rng.choices(list(weights), list(weights.values()))[0]
             actor = rng.choice(self._candidates(kind))
             yield Choice(kind, actor, rng.getrandbits(48), rng.random() < FAULTY)
 
