@@ -55,6 +55,8 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
         case ReservationState.PLACED:
             yield schedule.starts_at
             yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)
+            if schedule.degraded:  # its repair found nothing better (R18)
+                yield now + REPAIR_RETRY
             yield from (schedule.ends_at, _unless_held_off(schedule.lease_until, now))
         case ReservationState.BINDING:
             if schedule.bind_deadline is None and schedule.starts_at is not None:

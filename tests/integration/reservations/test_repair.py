@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from bettercompute import clock as clocks
+from bettercompute.coordination.runner import At
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import eligibility, health, inventory
 from nodes.models import Assignment, DeviceBooking, Node, ResourceBooking
 from outbox.models import Event
 from pools.models import Pool, QuotaCharge
-from reservations import extension
+from reservations import extension, moments, reconciler
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, supply
 
@@ -122,6 +123,8 @@ def test_where_nothing_better_is_to_be_had_it_is_degraded_and_tried_again(clock)
     looked = make.look(reservation)
     assert places(looked) == before
     assert [each["reason"] for each in looked.conditions] == ["NodeUnreachable"]
+    again = reconciler.reconcile(looked.pk, make.fence)
+    assert again == At(clocks.now() + moments.REPAIR_RETRY)
     make.node(pool, gpus=1)
     clock.advance("1m")
     repaired = make.look(looked)

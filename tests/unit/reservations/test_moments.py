@@ -28,6 +28,14 @@ def test_a_placed_one_is_looked_at_a_quarter_hour_before_its_start_and_at_it():
     assert moments.next_look(PLACED, first) == PLACED.starts_at
 
 
+@pytest.mark.rule("R18")
+def test_one_that_could_not_be_repaired_is_tried_again_each_minute_until_its_start():
+    degraded = replace(PLACED, starts_at=NOW + timedelta(seconds=90), degraded=True)
+    first = moments.next_look(degraded, NOW)
+    assert first == NOW + timedelta(minutes=1)
+    assert moments.next_look(degraded, first) == degraded.starts_at
+
+
 @pytest.mark.rule("R24")
 @pytest.mark.parametrize(
     ("change", "expected"),
