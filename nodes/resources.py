@@ -68,6 +68,13 @@ def book(*, node_amounts: Sequence[NodeAmounts], start: datetime, end: datetime)
     return True
 
 
+def lock(*, node_amounts: Sequence[NodeAmounts]) -> None:
+    """Lock the rows of these amounts in the one order, for whoever books some and frees others."""
+    columns = _columns(node_amounts)
+    if columns is not None:
+        RESOURCES.all("lock", node_ids=columns[0], resources=columns[1])
+
+
 def free_until(*, node_amounts: Sequence[NodeAmounts], after: datetime) -> datetime | None:
     """The first instant, at or after one, at which these amounts would not fit; None: never.
 

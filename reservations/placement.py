@@ -7,7 +7,7 @@ eligible under lock, rolls back to it, and the next plan does without that node 
 
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -107,11 +107,15 @@ def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan |
     )
 
 
-def place(claim: Claim, found: Plan | NoFit, *, now: datetime) -> Placed | Unplaced:
+def place(
+    claim: Claim, found: Plan | NoFit, *, now: datetime, giving_back: Sequence[Allocation] = ()
+) -> Placed | Unplaced:
     """Commit a plan inside the caller's transaction, replanning where rivals were faster.
 
     The caller holds the reservation's row and has charged its quota (C19). ``now`` is the
     transaction's, so that window, bookings and whoever truncates them go by one clock.
+    ``giving_back`` is what the caller frees next in this transaction, whose hosts' resources are
+    then locked together with the new ones: those first and these later could deadlock.
     """
     lost: frozenset[str] = frozenset()
     for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -120,7 +124,7 @@ def place(claim: Claim, found: Plan | NoFit, *, now: datetime) -> Placed | Unpla
         window = claim.window(now)
         try:
             with transaction.atomic():
-                return _commit(claim, found, window)
+                return _commit(claim, found, window, giving_back)
         except _Lost as conflict:
             lost |= conflict.nodes
         if attempt < ATTEMPTS_MAX:
@@ -128,13 +132,13 @@ def place(claim: Claim, found: Plan | NoFit, *, now: datetime) -> Placed | Unpla
     return Unplaced((), lost_to_rivals=True)
 
 
-def _commit(claim: Claim, plan: Plan, window: Window) -> Placed:
+def _commit(claim: Claim, plan: Plan, window: Window, giving_back: Sequence[Allocation]) -> Placed:
     """One attempt, in the lock order: nodes, devices, bookings, resources."""
     locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
     _check_eligible(claim.demand, plan, locked)
     parts = {ids.new("alloc"): part for part in plan.parts}
     _book_devices(parts, window)
-    _book_resources(parts, window)
+    _book_resources(parts, window, giving_back)
     failpoints.reach(Failpoint.PLACEMENT_BOOKED)
     allocations = [_allocation(claim, key, part) for key, part in parts.items()]
     Allocation.objects.bulk_create(allocations)
@@ -221,9 +225,14 @@ def _taken(parts: Mapping[str, Part], window: Window) -> frozenset[str]:
     return frozenset(nodes[b.device_id] for b in found if b.allocation_id not in parts)
 
 
-def _book_resources(parts: Mapping[str, Part], window: Window) -> None:
+def _book_resources(
+    parts: Mapping[str, Part], window: Window, giving_back: Sequence[Allocation]
+) -> None:
     """C12: all of it or nothing."""
     amounts = [(part.node_id, key, part.resources) for key, part in parts.items()]
+    if giving_back:
+        old = [(each.node_id, each.id, each.resources) for each in giving_back]
+        resources.lock(node_amounts=[*amounts, *old])
     if not resources.book(node_amounts=amounts, start=window.start, end=window.end):
         raise _Lost(frozenset(part.node_id for part in parts.values()))
 

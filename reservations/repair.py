@@ -58,7 +58,11 @@ def try_repair(reservation_id: str, fence: Fence, effects: Effects) -> bool:
         locked = queries.locked(reservation_id)
         if locked is None or locked.version != reservation.version:
             return False  # it changed meanwhile, and whoever changed it woke us
-        made = placement.place(planned.claim, planned.found, now=locked.read_at)
+        if not is_due(locked, locked.read_at):
+            return False  # its start came meanwhile, and its window is not to move with it
+        made = placement.place(
+            planned.claim, planned.found, now=locked.read_at, giving_back=planned.replaced
+        )
         if not isinstance(made, Placed):
             return False
         _move(locked, planned, made, effects)
