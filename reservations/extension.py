@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import Error, transaction
 
@@ -25,12 +25,13 @@ from bettercompute.wire.reservations import ExtendRequest
 from nodes import assignments, bookings, resources
 from pools import catalogue, instants
 from pools.requests import YEARS_5_MS
-from reservations import conditions, ending, extend_holds, lifecycle, queries, rights
+from reservations import conditions, ending, extend_holds, lifecycle, moments, queries, rights
 from reservations.conditions import ConditionType
 from reservations.extend_holds import EXTENSION, Hold
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
+ATTEMPTS_MAX = 3
 EXTENDABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 MINUTE_MS = 60_000
 
@@ -52,12 +53,12 @@ class _Wanted:
     by_ms: int | None
     key: str
 
-    def end_after(self, end: datetime) -> datetime:
-        """The new end, from the present one."""
+    def end_after(self, end: datetime) -> int:
+        """The new end, from the present one, in epoch ms: it may be beyond any datetime."""
         if self.until_ms is not None:
-            return clock.from_ms(self.until_ms)
+            return self.until_ms
         assert self.by_ms is not None
-        return end + timedelta(milliseconds=self.by_ms)
+        return clock.to_ms(end) + self.by_ms
 
     @property
     def hash(self) -> str:
@@ -68,6 +69,10 @@ class _Wanted:
 
 class _Taken(Exception):
     """Somebody else has a device, or the host's resources, in the time asked for."""
+
+
+class _EndMoved(Exception):
+    """Another extension, or a new placement, moved the end between our look and our lock."""
 
 
 def extend(
@@ -90,21 +95,37 @@ def extend(
         errors.Unavailable: the policy engine cannot decide; nothing changed.
     """
     asked = _parse(wanted, idempotency_key)
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return _try(caller, asked, reservation_id=reservation_id, if_match=if_match)
+        except _EndMoved:
+            pass  # look again: with the same key, what moved it may be this very extension
+    raise errors.Conflict("Its end changed meanwhile.", reservationId=reservation_id)
+
+
+def _try(
+    caller: Caller, asked: _Wanted, *, reservation_id: str, if_match: frozenset[int] | None
+) -> Extended:
     reservation = queries.access(caller, reservation_id)
     if _made_before(caller, reservation, asked):
+        reservation = queries.access(caller, reservation_id)  # as it is since that was made
         rights.require_read(caller, reservation)
         return Extended(reservation, extended=True)
     etags.require(reservation.version, if_match)
     end = _end_of(reservation, clock.now())
-    new_end = asked.end_after(end)
-    if new_end <= end:
+    if asked.end_after(end) <= clock.to_ms(end):
         rights.require_read(caller, reservation)
         return Extended(reservation, extended=False)
-    hold = _stage(reservation, new_end, asked)
+    new_end = _bounded(reservation, asked, end)
+    hold = _stage(reservation, new_end)
     try:
         failpoints.reach(Failpoint.EXTENSION_STAGED)
         _decide(caller, reservation, hold, new_end)
-        return _complete(caller, reservation, asked, hold, end=end, if_match=if_match)
+        return _complete(caller, reservation, asked, hold, ends=(end, new_end), if_match=if_match)
+    except _EndMoved:
+        if not _abandon(hold):
+            raise _overtaken() from None
+        raise
     except Exception:
         _abandon(hold)
         raise
@@ -177,12 +198,19 @@ def _end_of(reservation: Reservation, now: datetime) -> datetime:
     return reservation.ends_at
 
 
-def _stage(reservation: Reservation, new_end: datetime, asked: _Wanted) -> Hold:
+def _bounded(reservation: Reservation, asked: _Wanted, end: datetime) -> datetime:
+    """The new end, where the whole duration is one that a create may ask for."""
     assert reservation.starts_at is not None
-    total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
-    if total_ms > YEARS_5_MS:
+    new_end_ms = asked.end_after(end)
+    if new_end_ms - clock.to_ms(reservation.starts_at) > YEARS_5_MS:
         field = "until" if asked.until_ms is not None else "by"
         raise errors.InvalidInput.at(field, "the whole duration must be at most 5 years")
+    return clock.from_ms(new_end_ms)
+
+
+def _stage(reservation: Reservation, new_end: datetime) -> Hold:
+    assert reservation.starts_at is not None
+    total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
     return extend_holds.take(
         reservation,
         before=rights.attributes_of(reservation),
@@ -210,16 +238,16 @@ def _complete(
     asked: _Wanted,
     hold: Hold,
     *,
-    end: datetime,
+    ends: tuple[datetime, datetime],
     if_match: frozenset[int] | None,
 ) -> Extended:
     """The second transaction: book the added time, move the end, tell everybody."""
-    new_end = asked.end_after(end)
+    end, new_end = ends
     with transaction.atomic(durable=True):
         locked = queries.access_locked(caller, reservation.id)
         etags.require(locked.version, if_match)
         if _end_of(locked, locked.read_at) != end:
-            raise errors.Conflict("Its end changed meanwhile.", version=locked.version)
+            raise _EndMoved
         catalogue.lock(locked.pool_id)  # bookings of a batch and of a gang are not sorted together
         allocations = ending.live_allocations(locked)
         try:
@@ -263,6 +291,9 @@ def _move_end(
     assignments.prolong([allocation.id for allocation in allocations], until=new_end)
     effects = Effects()
     effects.event(reservation, "extended", end=clock.to_ms(new_end))
+    # The old end is when it would be looked at next, perhaps too late for that notice.
+    notice = max(new_end - moments.ENDING_NOTICE, reservation.read_at)
+    effects.wake(lifecycle.KIND, reservation.id, notice)
     effects.flush()
 
 
@@ -290,13 +321,17 @@ def _overtaken() -> errors.Conflict:
     )
 
 
-def _abandon(hold: Hold) -> None:
-    """A refused change is cleared, so that it is never part of a later decision (R33)."""
+def _abandon(hold: Hold) -> bool:
+    """A refused change is cleared, so that it is never part of a later decision (R33).
+
+    False where the hold was lost, or the database is away: then it lapses, and whoever takes it
+    over clears the change.
+    """
     try:
         with transaction.atomic(durable=True):
-            extend_holds.release(hold)
+            return extend_holds.release(hold)
     except Error:
-        pass  # the database is away: the hold lapses, and whoever takes it over clears the change
+        return False
 
 
 def _bound(allocations: Sequence[Allocation], *, after: datetime) -> datetime | None:

@@ -51,7 +51,7 @@ def test_one_whose_owner_died_is_taken_over_after_a_minute_and_cannot_come_back(
         said.append(sessions.race(lambda: extend(mine, "second", by="30m"))[0])
 
     failpoints.arm(Failpoint.EXTENSION_STAGED, sleep_and_be_overtaken)
-    assert extend(mine, "first") == "CONFLICT"
+    assert extend(mine, "first") == "extend-in-flight"
     assert said == ["extended"]
     now = Reservation.objects.get(pk=mine.pk)
     assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 1_800_000
@@ -90,3 +90,55 @@ def test_one_that_is_released_meanwhile_stays_released(clock):
     assert Reservation.objects.get(pk=mine.pk).state == "released"
     assert not projection.is_pending(mine.pk)
     assert invariants.violations() == []
+
+
+def test_the_same_key_twice_at_once_extends_once_and_both_hear_of_it(clock, monkeypatch):
+    mine = make.active(cast.caller("alice"), make.pool(), duration="1h")
+    made_before = extension._made_before
+    said: list[object] = []
+
+    def meanwhile(*args: object) -> bool:
+        """The other one comes and goes between this one's question and its hold."""
+        known = made_before(*args)
+        monkeypatch.setattr(extension, "_made_before", made_before)
+        said.extend(sessions.race(lambda: extend(mine, "same")))
+        return known
+
+    monkeypatch.setattr(extension, "_made_before", meanwhile)
+    assert [extend(mine, "same"), *said] == ["extended", "extended"]
+    now = Reservation.objects.get(pk=mine.pk)
+    assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 3_600_000
+    assert invariants.violations() == []
+
+
+def test_a_repeat_is_answered_with_the_reservation_as_the_first_left_it(clock, monkeypatch):
+    alice = cast.caller("alice")
+    mine = make.active(alice, make.pool(), duration="1h")
+    made_before = extension._made_before
+
+    def meanwhile(*args: object) -> bool:
+        monkeypatch.setattr(extension, "_made_before", made_before)
+        sessions.race(lambda: extend(mine, "same"))
+        return made_before(*args)
+
+    monkeypatch.setattr(extension, "_made_before", meanwhile)
+    wanted = ExtendRequest(tenant_id=alice.tenant_id, by="1h")
+    made = extension.extend(alice, wanted, reservation_id=mine.pk, idempotency_key="same")
+    assert made.extended
+    assert made.reservation.ends_at == Reservation.objects.get(pk=mine.pk).ends_at
+
+
+@pytest.mark.rule("C2")
+def test_one_that_comes_right_behind_another_is_no_conflict(clock, monkeypatch):
+    mine = make.active(cast.caller("alice"), make.pool(), duration="1h")
+    made_before = extension._made_before
+
+    def meanwhile(*args: object) -> bool:
+        monkeypatch.setattr(extension, "_made_before", made_before)
+        assert sessions.race(lambda: extend(mine, "first")) == ["extended"]
+        return made_before(*args)
+
+    monkeypatch.setattr(extension, "_made_before", meanwhile)
+    assert extend(mine, "second") == "extended"
+    now = Reservation.objects.get(pk=mine.pk)
+    assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 7_200_000

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from bettercompute import clock as clocks
-from bettercompute import errors
+from bettercompute import errors, wiring
+from bettercompute.coordination.runner import Runner
 from bettercompute.iam import policies, projection
 from bettercompute.iam.models import AuthzChange
 from bettercompute.wire.reservations import ExtendRequest
@@ -187,6 +188,8 @@ def test_the_pools_limit_bounds_the_whole_duration(clock):
         {"by": "-1h"},
         {"by": "soon"},
         {"by": "2000w"},
+        {"by": 2**63},
+        {"until": "9999-12-31T23:59:59-23:00"},
         {"until": "tomorrow"},
         {"until": "2026-03-02T12:00:00"},
     ],
@@ -231,4 +234,24 @@ def test_the_notice_of_the_end_is_given_again_before_the_new_end(clock):
     assert make.look(mine).conditions == []
     clock.advance("1h")
     assert make.look(mine).conditions[0]["type"] == "EndingSoon"
+    assert Event.objects.filter(type="reservation.ending").count() == 2
+
+
+@pytest.mark.rule("R33")
+def test_an_instant_before_all_calendars_has_been_reached(clock):
+    mine = make.reservation(cast.caller("alice"), make.pool())
+    assert not extend(mine, until="0001-01-01T00:00:00+14:00").extended
+
+
+@pytest.mark.rule("R25", "R33")
+def test_a_short_extension_does_not_put_the_notice_off_to_the_old_end(clock):
+    mine = make.active(cast.caller("alice"), make.pool(), duration="1h")
+    runner = Runner(wiring.reconcilers())
+    clock.advance("52m")
+    runner.drain()
+    extend(mine, by="10m")
+    clock.advance("3m")
+    runner.drain()
+    (ending_soon,) = Reservation.objects.get(pk=mine.pk).conditions
+    assert ending_soon["type"] == "EndingSoon"
     assert Event.objects.filter(type="reservation.ending").count() == 2
