@@ -23,8 +23,11 @@ devices_of AS (
         sum(cardinality(allocations.device_ids)) AS devices
     FROM had
     JOIN allocations ON allocations.reservation_id = had.id AND allocations.state <> 'failed'
+    -- Not what it had before its window: a bound part of a gang whose other part failed to bind.
     WHERE EXISTS (
-        SELECT FROM device_bookings WHERE device_bookings.allocation_id = allocations.id
+        SELECT FROM device_bookings
+        WHERE device_bookings.allocation_id = allocations.id
+            AND device_bookings.during && tstzrange(had.starts_at, had.ends_at)
     )
     GROUP BY had.id
 ),

@@ -8,7 +8,7 @@ import pytest
 
 from bettercompute import clock as clocks
 from bettercompute import errors
-from nodes.models import ReportedState
+from nodes.models import Assignment, ReportedState
 from reservations import ending, extension, usage
 from tests.support import cast, make
 
@@ -117,3 +117,21 @@ def test_over_rest(clock):
         "?from=1&to=2&timeZone=Mars",
     ):
         cast.problem(api.get(f"/usage{query}"), 400, "INVALID_INPUT")
+
+
+def test_a_gang_placed_again_is_metered_whole_from_its_new_start(clock):
+    """One of its parts was bound and one failed: what the bound one had is before its window."""
+    alice = cast.caller("alice")
+    placed = make.reservation(alice, make.pool(nodes=3, gpus=1), gang={"nodes": 2}, duration="2h")
+    reservation = make.look(placed)
+    clock.advance("5m")
+    for assignment, said in zip(
+        Assignment.objects.filter(owner_key=reservation.pk), ("bound", "failed"), strict=True
+    ):
+        assignment.reported, assignment.reported_at = said, clocks.now()
+        assignment.report = {"cdiDevices": ["bcd.dev/gpu=0"], "envFile": "/run/bcd/a.env"}
+        assignment.save()
+    reservation = make.look(reservation)
+    assert (reservation.state, reservation.placements_failed) == ("binding", 1)
+    clock.advance("1h")
+    assert [hours(row) for row in metered()] == [(2, 2)]
