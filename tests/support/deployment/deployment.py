@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,15 @@ class Deployment:
             client.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Services:
+    """What the programs of every control plane share."""
+
+    postgres: Process
+    valkey: Process
+    addresses: Addresses
+
+
 @contextlib.contextmanager
 def started(
     *,
@@ -222,6 +231,51 @@ def _build(
     durable: bool,
     pooled: bool,
 ) -> Deployment:
+    served = _serve(home, nursery, cleanup, durable=durable)
+    direct = served.addresses
+    pooler = cleanup.enter_context(pgbouncer.pooled(direct.database_url)) if pooled else None
+    given = replace(direct, database_url=pooler.url) if pooler else direct
+
+    operator = Operator(
+        nodes=nodes,
+        env=Programs(home, direct, settings=SETTINGS).environment(),
+        log=home / "logs" / "operator.log",
+    )
+    cleanup.callback(operator.close)
+    operator.wait_until_prepared()
+    own = Database(direct.database_url)
+    cleanup.callback(own.close)
+    made = [
+        _plane(Programs(home, given, _suffix(number), SETTINGS), nursery, own)
+        for number in range(planes)
+    ]
+    agents = _agents(Programs(home, given, settings=SETTINGS), made, nursery, own, nodes=nodes)
+    deployment = Deployment(
+        home=home,
+        database_url=given.database_url,
+        direct_url=direct.database_url,
+        redis_url=given.redis_url,
+        postgres=served.postgres,
+        valkey=served.valkey,
+        pooler=pooler,
+        planes=made,
+        agents=agents,
+        operator=operator,
+        database=own,
+        tokens=operator.seeded["tokens"],
+        tenants=operator.seeded["tenants"],
+        pool_id=operator.seeded["pool"],
+    )
+    everything = [agents, *(each for plane in made for each in plane.processes)]
+    cleanup.enter_context(running.closing([s for p in made for s in (p.web, p.gateway)]))
+    cleanup.callback(_kill, everything)
+    cleanup.callback(deployment.close_clients)
+    running.start_all(everything)
+    return deployment
+
+
+def _serve(home: Path, nursery: Nursery, cleanup: ExitStack, *, durable: bool) -> _Services:
+    """PostgreSQL and Valkey, ready."""
     parameters = postgres.DURABLE if durable else postgres.DISPOSABLE
     placed = services.place(
         directories.make_home(home), instead=Addresses(database_url="", redis_url="")
@@ -238,46 +292,7 @@ def _build(
     for service in reversed(kept):
         cleanup.callback(service.stop)
     running.start_all(kept)
-    pooler = cleanup.enter_context(pgbouncer.pooled(database.url)) if pooled else None
-    direct = Addresses(database.url, broker.url)
-    given = Addresses(pooler.url if pooler else database.url, broker.url)
-
-    operator = Operator(
-        nodes=nodes,
-        env=Programs(home, direct, settings=SETTINGS).environment(),
-        log=home / "logs" / "operator.log",
-    )
-    cleanup.callback(operator.close)
-    operator.wait_until_prepared()
-    own = Database(database.url)
-    cleanup.callback(own.close)
-    made = [
-        _plane(Programs(home, given, _suffix(number), SETTINGS), nursery, own)
-        for number in range(planes)
-    ]
-    agents = _agents(Programs(home, given, settings=SETTINGS), made, nursery, own, nodes=nodes)
-    deployment = Deployment(
-        home=home,
-        database_url=given.database_url,
-        direct_url=direct.database_url,
-        redis_url=given.redis_url,
-        postgres=kept[0],
-        valkey=kept[1],
-        pooler=pooler,
-        planes=made,
-        agents=agents,
-        operator=operator,
-        database=own,
-        tokens=operator.seeded["tokens"],
-        tenants=operator.seeded["tenants"],
-        pool_id=operator.seeded["pool"],
-    )
-    everything = [agents, *(each for plane in made for each in plane.processes)]
-    cleanup.enter_context(running.closing([s for p in made for s in (p.web, p.gateway)]))
-    cleanup.callback(_kill, everything)
-    cleanup.callback(deployment.close_clients)
-    running.start_all(everything)
-    return deployment
+    return _Services(*kept, Addresses(database.url, broker.url))
 
 
 @contextlib.contextmanager
