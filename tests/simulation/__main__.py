@@ -46,9 +46,6 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-# --- jobs --------------------------------------------------------------------------------------
-
-
 def _start_jobs(arguments: argparse.Namespace) -> int:
     """Share the seeds out, every n-th to each job; answers 1 if one failed."""
     jobs = max(1, min(arguments.jobs, arguments.seeds))
@@ -84,9 +81,6 @@ def _pass_on(lines: "IO[str] | None") -> None:
         sys.stdout.flush()
 
 
-# --- one job -----------------------------------------------------------------------------------
-
-
 @contextmanager
 def _database() -> Iterator[None]:
     """A database of our own, migrated and with simulated time; gone afterwards."""
@@ -120,7 +114,8 @@ def _run(arguments: argparse.Namespace) -> int:
     import logging
 
     from tests.simulation import report
-    from tests.simulation.simulation import Choice, Simulation
+    from tests.simulation.choices import Choice
+    from tests.simulation.simulation import Simulation
 
     logging.getLogger().handlers[:] = [
         logging.NullHandler()

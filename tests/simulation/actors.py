@@ -1,7 +1,7 @@
 """The simulated processes: what lives in their memory, and how they die and come back."""
 
+import asyncio
 import random
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -126,6 +126,12 @@ class WorkerProcess(Process):
         owner.OWNER = self.owner
         self.worker = Worker(wiring.reconcilers(), {**wiring.ticks(), **self._deliveries()})
 
+    def stop(self) -> None:
+        """End this life in good order."""
+        assert self.worker is not None
+        self.worker.stop()
+        self.alive = False
+
     def _deliveries(self) -> Mapping[str, Job]:
         return {
             dispatch.lease_name(sink.name): Job(
@@ -196,8 +202,6 @@ class AgentProcess:
     """A node's agent: the real daemon over the simulated network. It never sees the database."""
 
     def __init__(self, member: Member, time: Time, network: Network, directory: Path) -> None:
-        import asyncio
-
         self.name = member.name
         self.member = member
         self.alive = False
@@ -275,8 +279,3 @@ class Straggler(Process):
                     transaction.set_rollback(True)
 
         strand.begin(operation)
-
-
-def forget(directory: Path) -> None:
-    """Remove what the agents kept on disk."""
-    shutil.rmtree(directory, ignore_errors=True)

@@ -87,8 +87,6 @@ class Strand:
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
 
-    # --- the scheduler's side -------------------------------------------------------------------
-
     def begin(self, operation: Callable[[], Any]) -> None:
         """Have an operation ready; ``resume`` runs it."""
         assert not self.paused
@@ -117,8 +115,6 @@ class Strand:
         self._operation = None
         self._go.release()
         self._thread.join(timeout=10)
-
-    # --- the thread's side ----------------------------------------------------------------------
 
     def point(self, *, weight: int = 1) -> None:
         """Between two transactions: the baton may go to somebody else here."""

@@ -1,7 +1,8 @@
 """What must hold after every step, and what must hold once everything has come to rest."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
@@ -10,8 +11,9 @@ from django.db import connection
 from bettercompute import errors
 from bettercompute.agent import atoms
 from bettercompute.coordination.fencing import LeaseLost
-from tests.simulation.actors import AgentProcess, Process, Sink, SinkRefuses
+from tests.simulation.actors import AgentProcess, SinkRefuses
 from tests.simulation.database import is_lost_database
+from tests.simulation.stage import Stage
 from tests.support import invariants
 
 TERMINAL = {"released", "failed", "cancelled", "expired", "denied"}
@@ -94,15 +96,27 @@ def is_expected(error: BaseException) -> bool:
 class Promises:
     """Watches one simulation."""
 
-    def __init__(
-        self, processes: Iterable[Process], agents: Iterable[AgentProcess], sinks: Iterable[Sink]
-    ) -> None:
-        self.mistakes = Mistakes()
+    def __init__(self, stage: Stage) -> None:
         self.rows: dict[tuple[str, str], tuple[str, int]] = {}
-        self._processes = list(processes)
-        self._agents = list(agents)
-        self._sinks = list(sinks)
+        self._mistakes = Mistakes()
+        self._processes = list(stage.processes.values())
+        self._agents = list(stage.agents.values())
+        self._sinks = stage.sinks
+        self._operations = stage.operations
         self._next = 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear what is logged as an error; what is less only costs time."""
+        root = logging.getLogger()
+        disabled = logging.root.manager.disable
+        root.addHandler(self._mistakes)
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+            root.removeHandler(self._mistakes)
 
     def after_step(self, *, wrote: bool) -> list[str]:
         """Look at everything that is cheap; answers what changed. Raises: Violation."""
@@ -122,11 +136,12 @@ class Promises:
         self._require(f"{f.check}: {f.message}" for check in chosen for f in check())
         return changes
 
-    def all(self, acknowledged: Iterable[str]) -> None:
+    def all(self) -> None:
         """Look at every invariant. Raises: Violation."""
         self._require(self._in_memory())
         self._require(invariants.violations())
-        self._require(f"lost: {key} was acknowledged" for key in invariants.lost(acknowledged))
+        lost = invariants.lost(self._operations.acknowledged)
+        self._require(f"lost: {key} was acknowledged" for key in lost)
 
     def at_rest(self) -> None:
         """Nothing due is left undone, and everybody was told everything. Raises: Violation."""
@@ -148,7 +163,7 @@ class Promises:
 
     def _in_memory(self) -> list[str]:
         found = [each for p in self._processes for c in p.connections for each in c.accused]
-        found += self.mistakes.found
+        found += self._mistakes.found
         found += [f"behind: {each}" for sink in self._sinks for each in sink.behind]
         found += [f"crashed: {a.name}: {each}" for a in self._agents for each in a.loop.mistakes]
         return found + [f"silicon: {each}" for agent in self._agents for each in _shared(agent)]

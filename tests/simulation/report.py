@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation import shrink
+from tests.simulation.choices import Choice
 from tests.simulation.shrink import Budget
-from tests.simulation.simulation import Choice, Result, Simulation
+from tests.simulation.simulation import Result, Simulation
 
 
 def summary(result: Result) -> str:

@@ -22,7 +22,7 @@ def come_to_rest(simulation: "Simulation") -> None:
     """Stop the faults, and see that all comes to a good end. Raises: Violation."""
     heal(simulation)
     settle(simulation)
-    simulation.promises.all(simulation.operations.acknowledged)
+    simulation.promises.all()
     simulation.promises.at_rest()
     simulation.tell("at rest")
     _nobody_was_forgotten(simulation)
@@ -30,7 +30,7 @@ def come_to_rest(simulation: "Simulation") -> None:
     settle(simulation)
     simulation.time.advance(LATER_SECONDS)
     settle(simulation)
-    simulation.promises.all(simulation.operations.acknowledged)
+    simulation.promises.all()
     simulation.promises.at_rest()
     simulation.promises.ended()
     simulation.tell("ended")
@@ -38,18 +38,18 @@ def come_to_rest(simulation: "Simulation") -> None:
 
 def heal(simulation: "Simulation") -> None:
     """Everybody lives, and what was under way goes on to its end."""
-    simulation.outage.away = False
-    simulation.network.silent.clear()
-    for sink in simulation.sinks:
+    simulation.stage.outage.away = False
+    simulation.stage.network.silent.clear()
+    for sink in simulation.stage.sinks:
         sink.refuses = False
-    for agent in simulation.agents.values():
+    for agent in simulation.stage.agents.values():
         agent.holds.failing = False
-    for process in simulation.processes.values():
+    for process in simulation.stage.processes.values():
         for part, strand in process.strands.items():
             if strand.paused:
-                told = simulation.go_on(process, part, None, random.Random(0))[1]
+                told = simulation.steps.go_on(process, part, None, random.Random(0))
                 simulation.tell(f"{process.name}{part} {told}")
-    for actor in [*simulation.processes.values(), *simulation.agents.values()]:
+    for actor in [*simulation.stage.processes.values(), *simulation.stage.agents.values()]:
         if not actor.alive:
             actor.start()
 
@@ -69,13 +69,13 @@ def settle(simulation: "Simulation") -> None:
 def turn(simulation: "Simulation") -> list[str]:
     """Everybody does what there is to do now; answers what changed."""
     simulation.chance.random.seed(f"{simulation.time.seconds()} {len(simulation.result.lines)}")
-    for agent in simulation.agents.values():
+    for agent in simulation.stage.agents.values():
         agent.settle()
     _exchange(simulation)
-    for process in simulation.workers:
+    for process in simulation.stage.workers:
         assert process.worker is not None
         _run(simulation, process, process.worker.tick)
-    simulation._has_written()
+    simulation.stage.has_written()
     changes = simulation.promises.after_step(wrote=True)
     if changes:
         simulation.tell(f"     +{simulation.time.seconds() - 1_000:.1f} all", *changes)
@@ -84,18 +84,18 @@ def turn(simulation: "Simulation") -> list[str]:
 
 def _exchange(simulation: "Simulation") -> None:
     """Every message arrives, in order, until none is left but long polls."""
-    network = simulation.network
+    network = simulation.stage.network
     for _ in range(DELIVERIES_MAX):
         for call in list(network.requests):
-            simulation.arrive(call)
-        for gateway in simulation.gateways.values():
+            simulation.steps.arrive(call)
+        for gateway in simulation.stage.gateways.values():
             if gateway.loop.busy():
                 _run(simulation, gateway, gateway.loop.settle)
         if not network.answers:
             return
         for call in list(network.answers):
             network.deliver(call)
-            simulation.agents[call.agent].settle()
+            simulation.stage.agents[call.agent].settle()
     raise Violation("restless: agents and gateways never stop talking")
 
 
@@ -112,15 +112,15 @@ def _due() -> list[str]:
 
 
 def _release_all(simulation: "Simulation") -> None:
-    process = simulation.web[0]
-    _run(simulation, process, simulation.operations.release_all)
+    process = simulation.stage.web[0]
+    _run(simulation, process, simulation.stage.operations.release_all)
 
 
 def _nobody_was_forgotten(simulation: "Simulation") -> None:
     """A look that nobody asked for finds nothing to do: else a wake-up was lost (C25, C26)."""
     before = dict(simulation.promises.rows)
     keys = sorted(queries.live_keys())
-    process = simulation.workers[0]
+    process = simulation.stage.workers[0]
     assert process.worker is not None
     worker = process.worker
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.simulation.simulation import Choice
+from tests.simulation.choices import Choice
 
 Fails = Callable[[Sequence[Choice]], bool]
 
