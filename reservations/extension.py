@@ -16,7 +16,6 @@ from django.db import Error, transaction
 
 from bettercompute import clock, durations, errors, failpoints
 from bettercompute.failpoints import Failpoint
-from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.states import ReservationState
@@ -223,8 +222,7 @@ def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datet
     assert reservation.starts_at is not None
     total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
     asked = replace(hold.before, duration_minutes=_minutes(total_ms))
-    decision = decisions.decide(caller, rights.EXTEND, resource_id=reservation.id, attributes=asked)
-    decision.require()
+    rights.require_extend(caller, reservation, attributes=asked)
     access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
     longest = access.policy.max_duration
     if longest is not None and total_ms > longest:

@@ -1,7 +1,6 @@
 """May the caller do this to a reservation that exists (R38)?"""
 
 from dataclasses import fields
-from typing import Any
 
 from bettercompute.iam import decisions, projection
 from bettercompute.iam.callers import Caller
@@ -14,8 +13,8 @@ READ = "compute:reservations:read"
 _KNOWN = {field.name for field in fields(Attributes)}
 
 
-def attributes_of(reservation: Reservation, **changes: Any) -> Attributes:
-    """What the policies know of it, with what would change."""
+def attributes_of(reservation: Reservation) -> Attributes:
+    """What the policies know of it."""
     known = projection.attributes_of(reservation.id)
     values = {name: value for name, value in known.items() if name in _KNOWN}
     for name, value in values.items():
@@ -27,13 +26,14 @@ def attributes_of(reservation: Reservation, **changes: Any) -> Attributes:
             "tenant": reservation.tenant_id,
             "owner": reservation.owner_id,
             "pool": reservation.pool_id,
-            **changes,
         }
     )
 
 
-def require_extend(caller: Caller, reservation: Reservation, **changes: Any) -> None:
-    """Raise unless the policies let the caller extend or renew it, with these changes.
+def require_extend(
+    caller: Caller, reservation: Reservation, *, attributes: Attributes | None = None
+) -> None:
+    """Raise unless the policies let the caller extend or renew it, as it is or as it would become.
 
     Raises:
         errors.AccessDenied: they do not.
@@ -42,7 +42,7 @@ def require_extend(caller: Caller, reservation: Reservation, **changes: Any) -> 
         caller,
         EXTEND,
         resource_id=reservation.id,
-        attributes=attributes_of(reservation, **changes),
+        attributes=attributes or attributes_of(reservation),
     )
     decision.require()
 

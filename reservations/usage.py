@@ -9,11 +9,11 @@ from bettercompute import errors, sql
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
+from reservations import rights
 
 USAGE = sql.load(__package__, "usage")
 
 DAYS_MAX = 400
-READ = "compute:reservations:read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def metered(
     """
     _check_span(start, end)
     decisions.decide(
-        caller, READ, resource_id="usage", attributes=Attributes(tenant=caller.tenant_id)
+        caller, rights.READ, resource_id="usage", attributes=Attributes(tenant=caller.tenant_id)
     ).require()
     spans = list(_days(start, end, zone)) if "day" in by else [(start, end)]
     rows = USAGE.all(
