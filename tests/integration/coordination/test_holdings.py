@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import OperationalError
 
+from bettercompute import clock as clocks
 from bettercompute.coordination import fencing, heartbeats, leases, owner, workqueue
 from bettercompute.coordination.holdings import Holdings
 
@@ -236,3 +237,19 @@ def test_a_lease_that_is_just_being_tidied_is_waited_for_not_skipped(member):
     threading.Timer(0.05, held.busy.release).start()
     with alone.holdings.using("shard:9") as used:
         assert used is held
+
+
+@pytest.mark.rule("C7")
+def test_every_renewal_samples_the_clock_again(member, clock, monkeypatch):
+    sampled = []
+    synchronise = clocks.synchronise
+    monkeypatch.setattr(clocks, "synchronise", lambda: sampled.append(synchronise()))
+    one = member("one")
+    one.refresh()
+    clock.advance("2s")
+    one.refresh()
+    assert sampled == [], "nothing was due"
+    for number in (1, 2):
+        clock.advance("6s")
+        one.refresh()
+        assert len(sampled) == number
