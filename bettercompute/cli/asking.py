@@ -11,7 +11,7 @@ from bettercompute import durations
 from bettercompute.cli import times
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans
-from bettercompute.wire.reservations import Binding, DeviceClass, Topology
+from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, Topology
 
 _COUNT = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?\Z")
 _MEMORY = re.compile(r"([0-9]{1,9})\s*(?:g|gb|gib)?\Z", re.IGNORECASE)
@@ -48,6 +48,19 @@ class Length(click.ParamType[int]):
             return spans.parse(value)
         except spans.NotUnderstood as error:
             self.fail(str(error), param, ctx)
+
+
+class Key(click.ParamType[str]):
+    """An idempotency key."""
+
+    name = "KEY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As it is, where it has a length that a server takes."""
+        key = str(value)
+        if not 1 <= len(key) <= KEY_MAX:
+            self.fail(f"has 1 to {KEY_MAX} characters", param, ctx)
+        return key
 
 
 class Memory(click.ParamType[int]):

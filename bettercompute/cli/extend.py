@@ -4,7 +4,7 @@ import secrets
 
 import click
 
-from bettercompute.cli import asking, reserve, times, views
+from bettercompute.cli import asking, readers, times, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Shown
@@ -20,7 +20,7 @@ UNTIL = "--until"
 @click.option(
     UNTIL, metavar="WHEN", help='Until then: "Mon 09:00", "in 12h", +12h (from now), ISO 8601.'
 )
-@click.option("--key", metavar="KEY", help="The idempotency key of this intent.")
+@click.option("--key", type=asking.Key(), help="The idempotency key of this intent.")
 @sessions.command
 def extend(
     session: Session, *, reservation_id: str, by: int | None, until: str | None, key: str | None
@@ -39,13 +39,15 @@ def extend(
             found = client.reservations.available_until(reservation_id)
             session.out.show(_bound(found))
             return
-        made = client.reservations.extend(
-            reservation_id,
-            by=by,
-            until=until_ms,
-            idempotency_key=key or secrets.token_hex(16),
-        )
-        session.out.show(_extended(made, reserve.reader(reserve.names(session, client))))
+        intent = key or secrets.token_hex(16)
+        try:
+            made = client.reservations.extend(
+                reservation_id, by=by, until=until_ms, idempotency_key=intent
+            )
+        except KeyboardInterrupt:
+            session.out.note(f"It may have been extended: repeat it with --key {intent} to see.")
+            raise
+        session.out.show(_extended(made, readers.with_pools(session, client)))
         if not made.extended and made.available_until is not None:
             raise click.exceptions.Exit(Exit.NO_CAPACITY)
 
@@ -57,8 +59,7 @@ def renew(session: Session, *, reservation_id: str) -> None:
     """Renew the lease of a reservation made with --lease, so that it does not lapse."""
     with session.client() as client:
         found = client.reservations.renew(reservation_id)
-        names = reserve.names(session, client)
-        session.out.show(views.reservation(found, reserve.reader(names)))
+        session.out.show(views.reservation(found, readers.with_pools(session, client)))
 
 
 def _until_ms(session: Session, text: str) -> int:

@@ -4,11 +4,10 @@ from typing import Any
 
 import click
 
-from bettercompute.cli import asking, times, views
+from bettercompute.cli import asking, readers, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
-from bettercompute.cli.views import Reader
 
 
 @click.command()
@@ -26,7 +25,7 @@ def capacity(session: Session, /, *, preview: bool, **given: Any) -> None:
     with session.client() as client:
         pool = client.pools.find(wanted.pool)
         found = client.capacity.preview(pool_id=pool.id, **fields)
-    session.out.show(views.preview(found, _reader()))
+    session.out.show(views.preview(found, readers.here()))
     if not found.fits:
         raise click.exceptions.Exit(Exit.NO_CAPACITY)
 
@@ -37,7 +36,7 @@ def pools(session: Session) -> None:
     """List the pools you may book, what is free, and your quotas."""
     with session.client() as client:
         found, quotas = client.pools.list(), client.quotas()
-    session.out.show(views.pools(found, quotas, _reader()))
+    session.out.show(views.pools(found, quotas, readers.here()))
 
 
 @click.command()
@@ -46,8 +45,4 @@ def leases(session: Session) -> None:
     """Who is in charge of what in the control plane, since when. For operators."""
     with session.client() as client:
         found = client.operating.leases()
-    session.out.show(views.leases(found, _reader()))
-
-
-def _reader() -> Reader:
-    return Reader(times.now(), times.local_zone(), {})
+    session.out.show(views.leases(found, readers.here()))

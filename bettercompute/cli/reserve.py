@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bettercompute.cli import asking, times, views
+from bettercompute.cli import asking, readers, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
-from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
-from bettercompute.cli.views import Reader
-from bettercompute.client.failures import ClientError
 from bettercompute.states import ReservationState
 from bettercompute.wire.base import PAGE_MAX
-from bettercompute.wire.reservations import KEY_MAX, Reservation
+from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -37,7 +34,7 @@ _STATES = [str(state) for state in ReservationState if state is not ReservationS
 )
 @click.option(
     "--key",
-    metavar="KEY",
+    type=asking.Key(),
     help="The idempotency key of this intent; the same key reaches the same reservation.",
 )
 @sessions.command
@@ -49,8 +46,6 @@ def reserve(session: Session, /, *, wait: float | None, key: str | None, **given
     better-compute reserve --pool main --gpus 8 --for 3d --start "Mon 09:00"
     better-compute reserve --pool mig --class gpu.mig --profile 1g.10gb --gpus 2 --for 2h
     """
-    if key is not None and not 1 <= len(key) <= KEY_MAX:
-        raise click.BadParameter(f"has 1 to {KEY_MAX} characters", param_hint="--key")
     wanted = asking.wanted(session, given)
     intent = key or secrets.token_hex(16)
     with session.client() as client:
@@ -60,7 +55,7 @@ def reserve(session: Session, /, *, wait: float | None, key: str | None, **given
         except KeyboardInterrupt:
             session.out.note(f"It may have been reserved: repeat it with --key {intent} to see.")
             raise
-        session.out.show(views.reservation(found, reader({pool.id: pool.name})))
+        session.out.show(views.reservation(found, readers.here({pool.id: pool.name})))
         _hint(session, found)
         _exit_for(found)
 
@@ -118,7 +113,7 @@ def get(session: Session, *, reservation_id: str) -> None:
     """Show a reservation, and how to use it."""
     with session.client() as client:
         found = client.reservations.get(reservation_id)
-        session.out.show(views.reservation(found, reader(names(session, client))))
+        session.out.show(views.reservation(found, readers.with_pools(session, client)))
 
 
 @click.command("list")
@@ -149,7 +144,7 @@ def list_(
         )
         found = list(itertools.islice(every, limit))
         more = next(every, None) is not None
-        shown = views.reservations(found, reader(names(session, client)), more=more)
+        shown = views.reservations(found, readers.with_pools(session, client), more=more)
         session.out.show(shown)
         if more:
             session.out.note(f"There are more: better-compute list --limit {limit * 2}")
@@ -162,7 +157,7 @@ def release(session: Session, *, reservation_id: str) -> None:
     """End a reservation now and give its devices back."""
     with session.client() as client:
         found = client.reservations.release(reservation_id)
-        session.out.show(views.reservation(found, reader(names(session, client))))
+        session.out.show(views.reservation(found, readers.with_pools(session, client)))
 
 
 @click.command()
@@ -172,19 +167,4 @@ def cancel(session: Session, *, reservation_id: str) -> None:
     """Withdraw a reservation that has not started."""
     with session.client() as client:
         found = client.reservations.cancel(reservation_id)
-        session.out.show(views.reservation(found, reader(names(session, client))))
-
-
-def reader(pools: dict[str, str]) -> Reader:
-    """How this machine's person reads answers, with the names of pools by id."""
-    return Reader(times.now(), times.local_zone(), pools)
-
-
-def names(session: Session, client: "Client") -> dict[str, str]:
-    """What the pools are called, for people; ids do where that cannot be read."""
-    if session.out.format is not Format.TABLE:
-        return {}
-    try:
-        return {pool.id: pool.name for pool in client.pools.list()}
-    except ClientError:
-        return {}
+        session.out.show(views.reservation(found, readers.with_pools(session, client)))

@@ -1,6 +1,7 @@
 """`extend` and `renew` against a scripted server."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -45,6 +46,27 @@ def test_until_a_moment_in_the_machines_zone(run: Run, serve: Serve, until: str)
         "until": answers.NOW_MS + 23 * answers.HOUR_MS,  # it is 08:00 UTC, 09:00 in Berlin
         "idempotencyKey": "mine",
     }
+
+
+def test_an_interrupt_says_how_to_find_what_may_have_been_extended(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bettercompute.client.blocking.time.sleep", interrupt)
+    server = serve({EXTEND: answers.refusal(503, "UNAVAILABLE")})
+    result = run("extend", "rsv_first", "--by", "4h")
+    assert result.code == Exit.INTERRUPTED
+    assert f"--key {server.received[-1].body['idempotencyKey']}" in result.err
+
+
+def test_a_key_that_no_server_takes_is_refused_before_anything_is_sent(
+    run: Run, serve: Serve
+) -> None:
+    server = serve({})
+    assert run("extend", "rsv_first", "--by", "4h", "--key", "k" * 256).code == Exit.USAGE
+    assert server.received == []
 
 
 def test_where_others_come_next_it_says_so_and_exits_with_no_capacity(
@@ -98,3 +120,16 @@ def test_renewing_prints_what_goes_on(run: Run, serve: Serve) -> None:
     result = run("renew", "rsv_first")
     assert result.code == Exit.OK
     assert result.out.startswith("rsv_first  active\n")
+    assert "Lease" not in result.out
+
+
+def test_what_is_renewed_says_until_when(run: Run, serve: Serve) -> None:
+    until = answers.NOW_MS + answers.HOUR_MS
+    serve({POOLS: MAIN, RENEW: answers.answer(answers.reservation("active", leaseUntil=until))})
+    assert re.search(r"Lease +lapses .+ unless it is renewed\n", run("renew", "rsv_first").out)
+
+
+def test_what_has_ended_has_no_lease_to_lapse(run: Run, serve: Serve) -> None:
+    ended = answers.reservation("released", leaseUntil=answers.NOW_MS)
+    serve({POOLS: MAIN, ("GET", "/reservations/rsv_first"): answers.answer(ended)})
+    assert "lapses" not in run("get", "rsv_first").out

@@ -1,0 +1,28 @@
+"""Who reads the answers: somebody at this machine, now."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bettercompute.cli import times
+from bettercompute.cli.output import Format
+from bettercompute.cli.session import Session
+from bettercompute.cli.views import Reader
+from bettercompute.client.failures import ClientError
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
+
+
+def here(pools: Mapping[str, str] | None = None) -> Reader:
+    """In this machine's zone, with the names of pools by id where they matter."""
+    return Reader(times.now(), times.local_zone(), pools or {})
+
+
+def with_pools(session: Session, client: "Client") -> Reader:
+    """With the names of all pools; ids do where those cannot be read, or no person reads."""
+    if session.out.format is not Format.TABLE:
+        return here()
+    try:
+        return here({pool.id: pool.name for pool in client.pools.list()})
+    except ClientError:
+        return here()
