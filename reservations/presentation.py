@@ -113,7 +113,7 @@ def row(
         owner=names.owners.get(shown.owner_identity_id, "") if with_owner else "",
         chip=chips.reservation(shown.state),
         window=_window(shown, now, zone),
-        duration=spans.text(timing.of(shown).duration_ms),
+        duration=spans.text(timing.of(shown).length_ms),
         nodes=_nodes(shown, names),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
@@ -302,7 +302,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
     facts = [
         parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
         parts.Fact("Window", _window(shown, now, zone)),
-        parts.Fact("Length", spans.text(times.duration_ms)),
+        parts.Fact("Length", spans.text(times.length_ms)),
         parts.Fact("Lease", _lease(shown, now, zone)),
         parts.Fact("Nodes", _nodes(shown, names)),
         parts.Fact("Topology", ", ".join(sorted(topologies))),

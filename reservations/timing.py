@@ -16,6 +16,13 @@ class Timing:
     asked: datetime | None
     duration_ms: int
 
+    @property
+    def length_ms(self) -> int:
+        """How long its window is, extended or cut short; without one, what was asked for."""
+        if self.start is None or self.end is None:
+            return self.duration_ms
+        return clock.to_ms(self.end) - clock.to_ms(self.start)
+
 
 def of(shown: Reservation) -> Timing:
     """As the answer tells it."""

@@ -9,7 +9,7 @@ import pytest
 from bettercompute import clock
 from bettercompute.states import ReservationState
 from bettercompute.wire.reservations import Condition, NodeBinding, Reservation
-from reservations import advice, commands, stations
+from reservations import advice, commands, stations, timing
 from reservations.stations import Life
 from tests.support import answers
 
@@ -87,6 +87,17 @@ class TestCommands:
         assert (body["devices"], body["duration"]) == (REQUEST["devices"], REQUEST["duration"])
         assert (body["tenantId"], body["poolId"]) == (answers.TENANT_ID, answers.POOL_ID)
         assert body["idempotencyKey"] != shown().idempotency_key
+
+
+class TestLength:
+    def test_it_is_that_of_the_window_also_once_extended(self):
+        during = {"start": answers.NOW_MS, "end": answers.NOW_MS + 12 * answers.HOUR_MS}
+        extended = shown(during=during)
+        assert timing.of(extended).length_ms == 12 * answers.HOUR_MS
+        assert "--for 8h" in calls(extended)["call-reserve"]  # the same request again
+
+    def test_without_a_window_it_is_what_was_asked_for(self):
+        assert timing.of(shown("pending")).length_ms == 8 * answers.HOUR_MS
 
 
 class TestAdvice:
