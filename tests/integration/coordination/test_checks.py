@@ -194,3 +194,14 @@ class TestCommand:
 def test_the_lag_is_measured_by_the_one_clock(clock):
     workqueue.enqueue("node", "node_a", not_before=clock.now() - timedelta(hours=1))
     assert workqueue.lag()[1] == timedelta(hours=1)
+
+
+def test_without_a_database_the_command_says_so_once(monkeypatch, capsys):
+    def refuse():
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(connection, "ensure_connection", refuse)
+    with pytest.raises(CommandError, match="cannot be reached") as refused:
+        call_command("selfcheck")
+    assert refused.value.returncode == 1
+    assert capsys.readouterr().out == ""

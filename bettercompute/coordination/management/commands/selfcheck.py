@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error, connection
 
 FOUND = 1
 
@@ -20,6 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--all", action="store_true", help="also what is well")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        _require_database()
         # By name: the checks of all apps are above this app in the layers.
         selfcheck: Any = importlib.import_module("bettercompute.selfcheck")
         report = selfcheck.run()
@@ -38,3 +40,14 @@ class Command(BaseCommand):
                 self.stdout.write(f"{outcome.check.name}: ok: {outcome.check.promise}")
         if not report.findings:
             self.stdout.write(f"All is well: {len(report.outcomes)} checks.")
+
+
+def _require_database() -> None:
+    """Say once, not once a check, that there is nothing to look at."""
+    try:
+        connection.ensure_connection()
+    except Error as error:
+        told = " ".join(str(error).split())
+        raise CommandError(
+            f"The database cannot be reached ({told}). See DATABASE_URL.", returncode=FOUND
+        ) from error
