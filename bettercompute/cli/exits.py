@@ -64,7 +64,9 @@ def advice(error: ClientError) -> list[str]:
         lines.append(
             f"To go on with the same request, repeat it with --key {error.idempotency_key}"
         )
-    if type(error) in _NEXT:
+    if error.details.get("needs") == "operator":
+        lines.append("Use an operator's token; ask whoever runs the platform.")
+    elif type(error) in _NEXT:
         lines.append(_NEXT[type(error)])
     if error.status is not None and error.status >= 500 and error.request_id:
         lines.append(f"An operator finds it in the logs by request id {error.request_id}")

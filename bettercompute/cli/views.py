@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from bettercompute import durations
 from bettercompute.cli import times
 from bettercompute.cli.output import Cell, Shown, Table, facts
-from bettercompute.pages import spans
+from bettercompute.pages import chips, spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
 from bettercompute.wire.operating import Lease
@@ -80,6 +80,7 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Pool", reader.pool(found.pool_id)),
             ("Devices", devices(found.request)),
             ("When", _when_in_full(found, reader)),
+            ("Lease", _lease(found, reader)),
             ("Host share", _host_share(found.host_share)),
             ("Nodes", ", ".join(each.node_id for each in found.allocations)),
             ("Cost", _cost(found)),
@@ -128,6 +129,13 @@ def _when_in_full(found: Reservation, reader: Reader) -> str:
 
 def _asked_length(found: Reservation) -> str:
     return spans.text(durations.parse(found.request["duration"]))
+
+
+def _lease(found: Reservation, reader: Reader) -> str:
+    if found.lease_until is None or found.state in chips.OVER:
+        return ""
+    lapses = times.moment(found.lease_until, now=reader.now, zone=reader.zone)
+    return f"lapses {lapses} unless it is renewed"
 
 
 def _host_share(share: Mapping[str, int]) -> str:

@@ -48,6 +48,7 @@ def reservation(
             "binding": "hold",
         },
         "during": {"start": NOW_MS, "end": NOW_MS + 8 * HOUR_MS} if placed else None,
+        "leaseUntil": None,
         "ownerIdentityId": "usr_alice",
         "idempotencyKey": "key-1",
         "conditions": [],

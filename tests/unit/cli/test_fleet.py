@@ -135,7 +135,12 @@ def test_leases_say_who_is_in_charge_since_when(run: Run, serve: Serve) -> None:
 
 
 def test_leases_are_the_operators(run: Run, serve: Serve) -> None:
-    serve({LEASES: answers.refusal(403, "ACCESS_DENIED", "Only an operator may do this.")})
+    problem = answers.problem(
+        403, "ACCESS_DENIED", "Only an operator may do this.", needs="operator"
+    )
+    serve({LEASES: answers.answer(problem, 403)})
     result = run("leases")
     assert result.code == Exit.DENIED
     assert "Only an operator" in result.err
+    assert "operator's token" in result.err
+    assert "policies" not in result.err
