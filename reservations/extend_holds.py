@@ -16,7 +16,7 @@ from bettercompute.iam import projection
 from bettercompute.iam.decisions import Attributes
 from reservations.models import Reservation
 
-EXTENSION = sql.load(__package__, "extension")
+EXTEND_HOLDS = sql.load(__package__, "extend_holds")
 
 KIND = "reservation"
 HOLD_SECONDS = 60
@@ -40,8 +40,8 @@ def take(reservation: Reservation, *, before: Attributes, duration_minutes: int)
     """
     hold = Hold(ids.new("hold"), reservation.id, reservation.tenant_id, before)
     with transaction.atomic(durable=True):
-        taken = EXTENSION.run(
-            "take_hold", reservation_id=reservation.id, hold=hold.id, seconds=HOLD_SECONDS
+        taken = EXTEND_HOLDS.run(
+            "take", reservation_id=reservation.id, hold=hold.id, seconds=HOLD_SECONDS
         )
         if not taken:
             raise errors.Conflict(
@@ -61,13 +61,7 @@ def release(hold: Hold, *, after: Attributes | None = None) -> bool:
 
     False where somebody took the hold over: then nothing is changed, and nothing may be applied.
     """
-    if not EXTENSION.run("drop_hold", reservation_id=hold.reservation_id, hold=hold.id):
+    if not EXTEND_HOLDS.run("drop", reservation_id=hold.reservation_id, hold=hold.id):
         return False
     projection.record(hold.reservation_id, KIND, hold.tenant_id, asdict(after or hold.before))
     return True
-
-
-def is_held(reservation_id: str) -> bool:
-    """Whether an extension is under way."""
-    row = EXTENSION.one("held", reservation_id=reservation_id, seconds=HOLD_SECONDS)
-    return row is not None

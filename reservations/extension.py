@@ -14,7 +14,7 @@ from datetime import datetime
 
 from django.db import Error, transaction
 
-from bettercompute import clock, durations, errors, failpoints
+from bettercompute import clock, durations, errors, failpoints, sql
 from bettercompute.failpoints import Failpoint
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -26,9 +26,11 @@ from pools import catalogue, instants
 from pools.requests import YEARS_5_MS
 from reservations import conditions, ending, extend_holds, lifecycle, moments, queries, rights
 from reservations.conditions import ConditionType
-from reservations.extend_holds import EXTENSION, Hold
+from reservations.extend_holds import Hold
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
+
+EXTENSION = sql.load(__package__, "extension")
 
 ATTEMPTS_MAX = 3
 EXTENDABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)

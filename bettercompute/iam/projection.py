@@ -57,8 +57,3 @@ def attributes_of(resource_id: str) -> dict[str, Any]:
     """What the policies last knew of a resource; empty where they never heard of it."""
     row = PROJECTION.one("attributes", id=resource_id)
     return {} if row is None else dict(json.loads(row[0]))
-
-
-def is_pending(resource_id: str) -> bool:
-    """Whether a change of the resource awaits its decision."""
-    return PROJECTION.one("pending", id=resource_id) is not None

@@ -25,6 +25,3 @@ LIMIT %(limit)s::int;
 
 -- name: attributes
 SELECT attributes FROM authz_resources WHERE id = %(id)s;
-
--- name: pending
-SELECT 1 FROM authz_resources WHERE id = %(id)s AND pending IS NOT NULL;

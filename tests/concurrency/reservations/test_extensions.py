@@ -6,10 +6,11 @@ from bettercompute import clock as clocks
 from bettercompute import errors, failpoints
 from bettercompute.failpoints import Failpoint
 from bettercompute.iam import projection
+from bettercompute.iam.models import AuthzResource
 from bettercompute.wire.reservations import ExtendRequest
 from nodes.models import DeviceBooking
-from reservations import ending, extend_holds, extension
-from reservations.models import Reservation
+from reservations import ending, extension
+from reservations.models import ExtendHold, Reservation
 from tests.support import cast, invariants, make, sessions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R33", "R34")]
@@ -56,7 +57,7 @@ def test_one_whose_owner_died_is_taken_over_after_a_minute_and_cannot_come_back(
     now = Reservation.objects.get(pk=mine.pk)
     assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 1_800_000
     assert projection.attributes_of(mine.pk)["duration_minutes"] == 270
-    assert not extend_holds.is_held(mine.pk)
+    assert not ExtendHold.objects.exists()
     assert invariants.violations() == []
 
 
@@ -88,7 +89,7 @@ def test_one_that_is_released_meanwhile_stays_released(clock):
     failpoints.arm(Failpoint.EXTENSION_STAGED, meanwhile)
     assert extend(mine, "late") == "INVALID_STATE"
     assert Reservation.objects.get(pk=mine.pk).state == "released"
-    assert not projection.is_pending(mine.pk)
+    assert AuthzResource.objects.get(pk=mine.pk).pending is None
     assert invariants.violations() == []
 
 

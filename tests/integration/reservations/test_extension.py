@@ -7,14 +7,14 @@ from bettercompute import clock as clocks
 from bettercompute import errors, wiring
 from bettercompute.coordination.runner import Runner
 from bettercompute.iam import policies, projection
-from bettercompute.iam.models import AuthzChange
+from bettercompute.iam.models import AuthzChange, AuthzResource
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import desired
 from nodes.models import DeviceBooking, ResourceBooking
 from outbox.models import Event
-from reservations import ending, extend_holds, extension, rights
+from reservations import ending, extension, rights
 from reservations.extension import Extended
-from reservations.models import Reservation
+from reservations.models import ExtendHold, Reservation
 from tests.support import cast, invariants, make
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,7 +90,7 @@ def test_where_another_comes_next_nothing_changes_and_it_says_until_when(clock):
     assert made.reservation.ends_at == mine.ends_at
     assert made.reservation.version == mine.version
     assert list(DeviceBooking.objects.order_by("id").values_list("id", "during")) == before
-    assert not projection.is_pending(mine.pk)
+    assert AuthzResource.objects.get(pk=mine.pk).pending is None
     assert extend(mine, until=later).extended, "up to the other's start it touches and fits"
     assert invariants.violations() == []
 
@@ -159,8 +159,8 @@ def test_the_total_duration_is_decided_on_and_a_refusal_leaves_nothing(clock):
     assert extend(mine, by="1h").extended
     with pytest.raises(errors.AccessDenied):
         extend(mine, by="1m")
-    assert not projection.is_pending(mine.pk)
-    assert not extend_holds.is_held(mine.pk)
+    assert AuthzResource.objects.get(pk=mine.pk).pending is None
+    assert not ExtendHold.objects.exists()
     assert projection.attributes_of(mine.pk)["duration_minutes"] == 120
     states = [change.state for change in AuthzChange.objects.order_by("seq")]
     assert [state["pending"] for state in states[-2:]] == [{"durationMinutes": 121}, None]
@@ -199,7 +199,7 @@ def test_what_is_no_later_end_is_refused_and_changes_nothing(clock, wanted):
     assert refused.value.details["errors"][0]["path"] in {"until", "by"}
     mine_now = Reservation.objects.get(pk=mine.pk)
     assert (mine_now.version, mine_now.ends_at) == (mine.version, mine.ends_at)
-    assert not extend_holds.is_held(mine.pk)
+    assert not ExtendHold.objects.exists()
 
 
 @pytest.mark.rule("R33")
