@@ -3,8 +3,6 @@
 A gap in the heartbeats of a role is an outage of ours, never a silence of the nodes.
 """
 
-from datetime import datetime
-
 from bettercompute import sql
 from bettercompute.coordination import owner
 
@@ -16,7 +14,7 @@ FORGET_SECONDS = 86_400
 
 
 def beat(role: str) -> None:
-    """Say that this process can write: ``web``, ``gateway`` or ``worker``, every five seconds."""
+    """Say that this process can write, every five seconds: a web, gateway, worker or beat."""
     HEARTBEATS.run("beat", process=owner.OWNER, role=role)
 
 
@@ -28,14 +26,6 @@ def stop(process: str | None = None) -> None:
 def alive(role: str, *, within_seconds: float = ALIVE_SECONDS) -> list[str]:
     """The processes of a role that beat within so many seconds, by id."""
     return [row[0] for row in HEARTBEATS.all("alive", role=role, seconds=within_seconds)]
-
-
-def latest(role: str) -> datetime | None:
-    """When any process of this role last beat; None if none ever did."""
-    row = HEARTBEATS.one("latest", role=role)
-    assert row is not None
-    instant: datetime | None = row[0]
-    return instant
 
 
 def forget() -> int:

@@ -7,8 +7,6 @@ import json
 from bettercompute.errors import InvalidInput
 
 CURSOR_MAX = 512
-LIMIT_DEFAULT = 50
-LIMIT_MAX = 200
 
 
 def encode(list_name: str, *position: str | int) -> str:

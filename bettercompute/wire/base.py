@@ -6,7 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 TEXT_MAX = 1_000
-LIST_MAX = 1_000
 PAGE_MAX = 200
 PAGE_DEFAULT = 50
 MILLISECONDS_MAX = 253_402_300_799_999  # the end of year 9999

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 PUBLIC_KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 
 
 class Purpose(StrEnum):

@@ -15,11 +15,6 @@ SELECT process
    AND beaten_at > compute_now() - make_interval(secs => %(seconds)s::double precision)
  ORDER BY process;
 
--- name: latest
-SELECT max(beaten_at)
-  FROM heartbeats
- WHERE role = %(role)s::text;
-
 -- name: forget
 DELETE FROM heartbeats
  WHERE beaten_at < compute_now() - make_interval(secs => %(seconds)s::double precision);
