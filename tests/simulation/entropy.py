@@ -18,9 +18,6 @@ from nodes.gateway import database, service
 from pools import preview
 from reservations import placement
 
-TIDYING = (
-    "TIDYING_SECONDS_MAX" if hasattr(holdings, "TIDYING_SECONDS_MAX") else "RENEWAL_SECONDS_MAX"
-)
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
@@ -84,13 +81,7 @@ def controlled(time: Time, chance: Chance) -> Iterator[None]:
         (enrollment, "secrets", chance),
         (service, "Database", InlineDatabase),
         # Nobody else runs meanwhile, so there is nothing to wait for.
-        (
-            holdings,
-            "TIDYING_SECONDS_MAX"
-            if hasattr(holdings, "TIDYING_SECONDS_MAX")
-            else "RENEWAL_SECONDS_MAX",
-            0.0,
-        ),
+        (holdings, "TIDYING_SECONDS_MAX", 0.0),
         # Asking the database each time would double the number of statements; it says the same.
         (clock, "_ask_database", lambda: time.now),
         (
