@@ -7,6 +7,7 @@ night they go back an hour comes twice. ``resolve`` answers both in words a pers
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 COOKIE = "zone"
@@ -37,11 +38,11 @@ def named(name: str | None) -> ZoneInfo | None:
 
 
 def of_person(chosen: str, browser: str | None) -> ZoneInfo:
-    """The account's zone; while that is the default, the browser's; else UTC."""
+    """The account's zone; while that is the default, the browser's cookie; else UTC."""
     default = ZoneInfo("UTC")
     if chosen != default.key:
         return named(chosen) or default
-    return named(browser) or default
+    return named(unquote(browser or "")) or default  # browsers encode the slash
 
 
 def offset_text(instant: datetime, zone: tzinfo) -> str:

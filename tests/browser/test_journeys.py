@@ -36,6 +36,7 @@ def test_reserve_now_see_it_become_active_and_release_it(
     page = open_page(None, "/reserve")
     sign_in(page, "alice")
     expect(page.get_by_role("heading", name="Reserve GPUs")).to_be_visible()
+    expect(page.locator("input[name=zone]")).to_have_value("Europe/Berlin")  # the browser's own
 
     page.get_by_label("How many").fill("4")
     page.get_by_label("For how long").fill("3 hours")

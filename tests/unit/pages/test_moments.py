@@ -61,6 +61,7 @@ def test_what_names_no_zone_is_none(name: str | None) -> None:
     [
         ("Europe/Berlin", "Asia/Tokyo", "Europe/Berlin"),
         ("UTC", "Asia/Tokyo", "Asia/Tokyo"),
+        ("UTC", "Asia%2FTokyo", "Asia/Tokyo"),  # as static/js/zone.js writes it
         ("UTC", None, "UTC"),
         ("UTC", "nonsense", "UTC"),
     ],
