@@ -31,13 +31,13 @@ class LeaseAdmin(ReadOnlyAdmin):
     """Who is in charge of what, since when."""
 
     list_display = (
-        "name",
         "role",
-        "in_force",
         "note",
+        "in_force",
         "acquired_at",
-        "expires_at",
         "epoch",
+        "expires_at",
+        "name",
         "owner",
     )
     search_fields = ("name__startswith", "owner__exact")
