@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bettercompute import sql
+from bettercompute.coordination import heartbeats
 
 HEARING = sql.load(__package__, "hearing")
 
-GAP_SECONDS = 15
+GAP_SECONDS = heartbeats.ALIVE_SECONDS
 FORGET_SECONDS = 86_400
 
 

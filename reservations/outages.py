@@ -21,7 +21,7 @@ from bettercompute.coordination.fencing import Fence
 OUTAGES = sql.load(__package__, "outages")
 
 ROLE = "web"
-GAP_SECONDS = 15
+GAP_SECONDS = heartbeats.ALIVE_SECONDS
 FORGET_SECONDS = 90 * 86_400
 
 
