@@ -1,4 +1,7 @@
-"""``python -m tests.support.history FILE``: check a recorded history; 1 where it has anomalies."""
+"""``python -m tests.support.history FILE``: check a recorded history.
+
+Exit codes: 1 where it has anomalies, 2 where it is no history.
+"""
 
 import sys
 from collections import Counter
@@ -14,7 +17,11 @@ def main(arguments: list[str]) -> int:
         return 2
     found = 0
     for name in arguments:
-        history = recording.read(Path(name))
+        try:
+            history = recording.read(Path(name))
+        except (OSError, ValueError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 2
         anomalies = checker.check(history)
         for anomaly in anomalies:
             print(f"{name}: {anomaly}")

@@ -127,6 +127,18 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert command.main([]) == 2
 
 
+def test_the_command_says_what_is_no_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.txt"
+    path.write_text("no json\n")
+    assert command.main([str(path)]) == 2
+    assert command.main([str(tmp_path / "absent")]) == 2
+    told = capsys.readouterr().err
+    assert "line 1 is no JSON" in told
+    assert "No such file" in told
+
+
 def test_a_file_is_plain_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     with Recorder(path) as recorder:
