@@ -17,13 +17,13 @@ from bettercompute import clock, wiring
 from bettercompute.agent.inventory import Gpu, Health
 from bettercompute.coordination.runner import Runner
 from bettercompute.iam.callers import Caller
-from bettercompute.wire.reservations import ReservationRequest
+from bettercompute.wire.reservations import ExtendRequest, ReservationRequest
 from nodes import desired, devices, eligibility, inventory, reports, resources
 from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
 from pools import preview, quota
 from pools.models import Offer, Pool
-from reservations import admission, ending
+from reservations import admission, ending, extension, renewal
 from reservations.models import Reservation
 from tests.support import cast, make, races, supply
 from tests.support.races import Operation, Outcome
@@ -36,12 +36,14 @@ LAYOUTS = (
 
 # How often each operation comes, of a hundred.
 WEIGHTS = {
-    "create": 38,
-    "retry": 4,
-    "release": 9,
-    "cancel": 5,
+    "create": 33,
+    "retry": 3,
+    "release": 7,
+    "cancel": 4,
+    "extend": 8,
+    "renew": 2,
     "work": 12,
-    "report": 10,
+    "report": 9,
     "cordon": 5,
     "taint": 3,
     "silence": 3,
@@ -79,8 +81,10 @@ class Operations:
     def release_all(self) -> None:
         """End whatever has not ended."""
         for reservation in Reservation.objects.exclude(state="draft").filter(ended_at=None):
-            caller = next(c for c in self.callers if c.tenant_id == reservation.tenant_id)
-            ending.release(caller, reservation_id=reservation.pk)
+            ending.release(self._holder(reservation), reservation_id=reservation.pk)
+
+    def _holder(self, reservation: Reservation) -> Caller:
+        return next(each for each in self.callers if each.tenant_id == reservation.tenant_id)
 
     # --- tenants --------------------------------------------------------------------------------
 
@@ -102,18 +106,34 @@ class Operations:
 
     def release(self, rng: random.Random, now_ms: int) -> str | None:
         """End one of the last, perhaps somebody else's."""
-        return self._end(ending.release, rng)
+        return self._on_one(ending.release, rng)
 
     def cancel(self, rng: random.Random, now_ms: int) -> str | None:
         """Withdraw one of the last."""
-        return self._end(ending.cancel, rng)
+        return self._on_one(ending.cancel, rng)
 
-    def _end(self, verb: Callable[..., Any], rng: random.Random) -> str | None:
+    def _on_one(self, verb: Callable[..., Any], rng: random.Random) -> str | None:
         if not self.acknowledged:
             return None
         chosen = rng.choice(self.acknowledged[-60:])
         verb(rng.choice(self.callers), reservation_id=chosen)
         return chosen
+
+    def extend(self, rng: random.Random, now_ms: int) -> str | None:
+        """Have one of the last go on longer, now and then by a key used before."""
+        if not self.acknowledged:
+            return None
+        chosen = rng.choice(self.acknowledged[-20:])  # so that some meet each other, and an end
+        caller = self._holder(Reservation.objects.get(pk=chosen))
+        by = rng.choice([1, "10m", "30m", "2h"])
+        wanted = ExtendRequest(tenant_id=caller.tenant_id, by=by)
+        key = f"longer-{rng.randrange(4)}"
+        extension.extend(caller, wanted, reservation_id=chosen, idempotency_key=key)
+        return chosen
+
+    def renew(self, rng: random.Random, now_ms: int) -> str | None:
+        """Say that one of the last lives, if it has a lease."""
+        return self._on_one(renewal.renew, rng)
 
     def preview(self, rng: random.Random, now_ms: int) -> None:
         """Only look."""
@@ -327,4 +347,6 @@ def _line(rng: random.Random) -> dict[str, Any]:
             }
 
 
+# Starts are half an hour ahead and more: the longest step comes into the quarter before them, in
+# which what cannot serve is replaced.
 STEPS = (timedelta(seconds=20), timedelta(minutes=6), timedelta(minutes=25))
