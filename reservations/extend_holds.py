@@ -14,6 +14,7 @@ from django.db import transaction
 from bettercompute import errors, ids, sql
 from bettercompute.iam import projection
 from bettercompute.iam.decisions import Attributes
+from reservations import rights
 from reservations.models import Reservation
 
 EXTEND_HOLDS = sql.load(__package__, "extend_holds")
@@ -32,16 +33,16 @@ class Hold:
     before: Attributes
 
 
-def take(reservation: Reservation, *, before: Attributes, duration_minutes: int) -> Hold:
+def take(reservation: Reservation, *, duration_minutes: int) -> Hold:
     """Stage a change: take the hold and write the pending duration, in one transaction.
 
     Raises:
         errors.Conflict: another extension is under way; ``details.retryAfterSeconds``.
     """
-    hold = Hold(ids.new("hold"), reservation.id, reservation.tenant_id, before)
+    hold_id = ids.new("hold")
     with transaction.atomic(durable=True):
         taken = EXTEND_HOLDS.run(
-            "take", reservation_id=reservation.id, hold=hold.id, seconds=HOLD_SECONDS
+            "take", reservation_id=reservation.id, hold=hold_id, seconds=HOLD_SECONDS
         )
         if not taken:
             raise errors.Conflict(
@@ -49,11 +50,13 @@ def take(reservation: Reservation, *, before: Attributes, duration_minutes: int)
                 reason="extend-in-flight",
                 retryAfterSeconds=HOLD_SECONDS,
             )
+        # Not before: an extension that was under way would be undone when this one is refused.
+        before = rights.attributes_of(reservation)
         pending = {"durationMinutes": duration_minutes}
         projection.record(
             reservation.id, KIND, reservation.tenant_id, asdict(before), pending=pending
         )
-    return hold
+    return Hold(hold_id, reservation.id, reservation.tenant_id, before)
 
 
 def release(hold: Hold, *, after: Attributes | None = None) -> bool:

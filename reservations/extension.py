@@ -212,11 +212,7 @@ def _bounded(reservation: Reservation, asked: _Wanted, end: datetime) -> datetim
 def _stage(reservation: Reservation, new_end: datetime) -> Hold:
     assert reservation.starts_at is not None
     total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
-    return extend_holds.take(
-        reservation,
-        before=rights.attributes_of(reservation),
-        duration_minutes=_minutes(total_ms),
-    )
+    return extend_holds.take(reservation, duration_minutes=_minutes(total_ms))
 
 
 def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> None:

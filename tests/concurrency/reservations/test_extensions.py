@@ -1,17 +1,25 @@
 """Extensions that meet each other, a rival's create, and a release (R33, R34)."""
 
+from typing import Any
+
 import pytest
 
 from bettercompute import clock as clocks
 from bettercompute import errors, failpoints
 from bettercompute.failpoints import Failpoint
-from bettercompute.iam import projection
+from bettercompute.iam import policies, projection
 from bettercompute.iam.models import AuthzResource
 from bettercompute.wire.reservations import ExtendRequest
 from nodes.models import DeviceBooking
-from reservations import ending, extension
+from reservations import ending, extend_holds, extension
+from reservations.extend_holds import Hold
 from reservations.models import ExtendHold, Reservation
 from tests.support import cast, invariants, make, sessions
+
+TWO_HOURS = """
+forbid (principal, action == Action::"compute:reservations:extend", resource)
+when { context.durationMinutes > 120 };
+"""
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R33", "R34")]
 
@@ -143,3 +151,21 @@ def test_one_that_comes_right_behind_another_is_no_conflict(clock, monkeypatch):
     assert extend(mine, "second") == "extended"
     now = Reservation.objects.get(pk=mine.pk)
     assert clocks.to_ms(now.ends_at) - clocks.to_ms(mine.ends_at) == 7_200_000
+
+
+@pytest.mark.rule("R12")
+def test_a_refusal_right_behind_an_extension_does_not_undo_what_policies_know(clock, monkeypatch):
+    alice = cast.caller("alice")
+    policies.create(alice, draft=policies.Draft("two-hours", TWO_HOURS))
+    mine = make.active(alice, make.pool(), duration="1h")
+    take = extend_holds.take
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Hold:
+        monkeypatch.setattr(extend_holds, "take", take)
+        assert sessions.race(lambda: extend(mine, "first")) == ["extended"]
+        return take(*args, **kwargs)
+
+    monkeypatch.setattr(extend_holds, "take", meanwhile)
+    assert extend(mine, "second", by="61m") == "ACCESS_DENIED"
+    assert projection.attributes_of(mine.pk)["duration_minutes"] == 120
+    assert AuthzResource.objects.get(pk=mine.pk).pending is None
