@@ -20,9 +20,9 @@ from django.db import close_old_connections
 from pydantic import BaseModel
 
 from bettercompute import clock, errors
+from bettercompute.coordination.heart import Heart
 from bettercompute.web import bridge, health, longpoll, problems, requests
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
-from bettercompute.web.heart import Heart
 
 Found = TypeVar("Found")
 

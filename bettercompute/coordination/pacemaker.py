@@ -4,17 +4,13 @@ It ticks in its main thread, which a slow broker may hold; the heart has a threa
 that a slow database never holds a tick.
 """
 
-import logging
-import threading
 import time
 from typing import Any
 
 from celery.beat import Scheduler
-from django.db import Error, connections
 
-from bettercompute.coordination import heartbeats, reconnecting
-
-log = logging.getLogger(__name__)
+from bettercompute.coordination import heartbeats
+from bettercompute.coordination.heart import Heart
 
 ROLE = "beat"
 TICKED_SECONDS = 10.0  # not ticked for so long: no heartbeat
@@ -25,8 +21,7 @@ class BeatingScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._ticked_at = time.monotonic()
-        self._stopping = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name="heart", daemon=True)
+        self._heart = Heart(self._beat)
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
@@ -41,24 +36,9 @@ class BeatingScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
 
     def close(self) -> None:
         """Stop cleanly: it is known at once that this beat is gone."""
-        self._stopping.set()
-        if self._heart.is_alive():
-            self._heart.join(timeout=heartbeats.BEAT_SECONDS)
+        self._heart.stop()
         super().close()
 
     def _beat(self) -> None:
-        while True:
-            if time.monotonic() - self._ticked_at < TICKED_SECONDS:
-                _survive(heartbeats.beat, ROLE)
-            if self._stopping.wait(heartbeats.BEAT_SECONDS):
-                break
-        _survive(heartbeats.stop)
-        connections.close_all()
-
-
-def _survive(write: Any, *args: Any) -> None:
-    try:
-        write(*args)
-    except Error as error:
-        log.warning("The database is unreachable (%s); the beat goes on.", error)
-        reconnecting.drop_if_broken()
+        if time.monotonic() - self._ticked_at < TICKED_SECONDS:
+            heartbeats.beat(ROLE)

@@ -1,7 +1,7 @@
-"""A web process's heartbeat: a thread of its own that says every few seconds that it serves (C38).
+"""A process's heartbeat: a thread of its own that says every few seconds that it works (C38, C39).
 
-It never holds up a request: it has its own thread and its own connection. An outage of the
-database only silences it, and its next beat ends the outage.
+It never holds up what its process does: it has its own thread and its own connection. An outage of
+the database only silences it, and the first beat after it tells that it is over.
 """
 
 import logging

@@ -10,9 +10,9 @@ import pytest
 from django.db import OperationalError
 
 from bettercompute import asgi
+from bettercompute.coordination import heart as hearts
 from bettercompute.coordination import heartbeats
-from bettercompute.web import heart as hearts
-from bettercompute.web.heart import Heart
+from bettercompute.coordination.heart import Heart
 from reservations.models import ApiWatch
 from tests.support import agents
 
