@@ -48,10 +48,9 @@ SELECT format('%s has not let go of %s, and nobody will look', node_id, allocati
 """
 # Nothing ever appears behind a cursor (C21): what does is never told.
 _BEHIND = """
-SELECT outbox.id
+SELECT outbox_cursors.sink, outbox.id
   FROM outbox, outbox_cursors
- WHERE outbox_cursors.sink = %s
-   AND (outbox.txid, outbox.seq) <= (outbox_cursors.txid, outbox_cursors.seq)
+ WHERE (outbox.txid, outbox.seq) <= (outbox_cursors.txid, outbox_cursors.seq)
    AND NOT outbox.id = ANY(%s)
 """
 _UNTOLD = "SELECT id FROM outbox WHERE NOT id = ANY(%s) ORDER BY seq"
@@ -125,11 +124,7 @@ class Promises:
             return []
         changes = self._changes()
         self._require(f"forgotten: {what}" for what in _column(_UNJUDGED))
-        self._require(
-            f"untold: {key} is behind the cursor of {sink.name}"
-            for sink in self._sinks
-            for key in _column(_BEHIND, sink.name, list(sink.told))
-        )
+        self._require(self._behind())
         count = len(invariants.CHECKS)
         chosen = [invariants.CHECKS[(self._next + n) % count] for n in range(CHECKS_A_STEP)]
         self._next += CHECKS_A_STEP
@@ -160,6 +155,15 @@ class Promises:
             for agent in self._agents
             for key in agent.holds.read()
         )
+
+    def _behind(self) -> list[str]:
+        told = {sink.name: sink.told for sink in self._sinks}
+        to_all = set.intersection(*map(set, told.values()))
+        return [
+            f"untold: {key} is behind the cursor of {sink}"
+            for sink, key in _rows(_BEHIND, list(to_all))
+            if key not in told[sink]
+        ]
 
     def _in_memory(self) -> list[str]:
         found = [each for p in self._processes for c in p.connections for each in c.accused]

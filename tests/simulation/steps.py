@@ -22,7 +22,15 @@ FAILPOINT_WEIGHT = 12  # they stand where two transactions belong together: othe
 FAULT_AT = (1, 1, 2, 3, 4, 5, 7, 10, 14)  # the statement at which it does
 POINTS = (1, 2, 4, 7, 12, 20, baton.TO_THE_END)
 SECONDS = (0.2, 0.5, 1, 1, 2, 2, 3, 3, 5, 5, 5, 8, 12, 16, 16, 25, 60, 60, 320, 1_300)
-TENANT_VERBS = {"create": 12, "retry": 2, "release": 9, "cancel": 3, "preview": 1}
+TENANT_VERBS = {
+    "create": 12,
+    "retry": 2,
+    "release": 7,
+    "cancel": 2,
+    "extend": 4,
+    "renew": 2,
+    "preview": 1,
+}
 OPERATOR_VERBS = {"cordon": 3, "taint": 1, "quarantine": 1, "mode": 2, "quota": 1, "shrink": 1}
 
 

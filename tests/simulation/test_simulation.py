@@ -22,7 +22,6 @@ from tests.support import invariants, races
 pytestmark = pytest.mark.django_db(transaction=True)
 
 STEPS = 150
-STEPS_OF_CONTROLS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +43,7 @@ def test_every_promise_holds_after_every_step_and_at_rest(seed):
 def test_a_seed_says_everything_in_another_process_and_database_too():
     here = report.summary(Simulation(3).run(40))
     command = [sys.executable, "-m", "tests.simulation", "--here", "--seed=3", "--steps=40"]
-    environment = {**os.environ, "DATABASE_URL": _server_url(), "PYTHONHASHSEED": "7"}
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
     ran = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
@@ -53,7 +52,8 @@ def test_a_seed_says_everything_in_another_process_and_database_too():
 
 
 def test_other_seeds_have_other_histories():
-    assert Simulation(4).run(20).history != Simulation(5).run(20).history
+    histories = {Simulation(seed).run(10, rests=False).history for seed in (4, 5)}
+    assert len(histories) == 2
 
 
 @pytest.mark.rule("C30")
@@ -61,8 +61,8 @@ def test_without_the_epoch_in_the_fence_a_zombie_is_seen(monkeypatch):
     races.without(monkeypatch, leases.LEASES, "fence", " AND expires_at > compute_now()")
     own = "AND owner = %(owner)s::text AND epoch = %(epoch)s::bigint"
     races.without(monkeypatch, leases.LEASES, "fence", own)
-    weights = {"worker": 20, "pulse": 5, "web": 5, "clock": 5}
-    assert _first_failure(weights).kind == "zombie"
+    weights = {"worker": 20, "pulse": 5, "web": 3, "clock": 8}
+    assert _first_failure(range(2, 20), weights).kind == "zombie"
 
 
 @pytest.mark.rule("C26")
@@ -70,7 +70,7 @@ def test_without_the_generation_a_wake_up_is_seen_to_be_thrown_away(monkeypatch)
     for statement in ("finish", "postpone"):
         races.without(monkeypatch, workqueue.WORKQUEUE, statement, "AND gen = %(gen)s::bigint")
     weights = {"worker": 20, "web": 20, "gateway": 5, "network": 10, "clock": 4}
-    assert _first_failure(weights).kind == "wake-up"
+    assert _first_failure(range(1, 20), weights).kind == "wake-up"
 
 
 @pytest.mark.rule("C21")
@@ -79,8 +79,8 @@ def test_without_the_horizon_an_event_is_never_told(monkeypatch):
     texts = reader.EVENTS.statements.texts
     assert horizon in texts["read"]
     monkeypatch.setitem(texts, "read", texts["read"].replace(horizon, "WHERE"))
-    weights = {"straggler": 10, "worker": 10, "web": 10, "clock": 3}
-    assert _first_failure(weights).kind in {"untold", "behind"}
+    weights = {"straggler": 12, "worker": 12, "web": 6, "clock": 4}
+    assert _first_failure(range(1, 20), weights).kind in {"untold", "behind"}
 
 
 @pytest.mark.rule("C9")
@@ -90,9 +90,12 @@ def test_without_the_exclusion_constraint_two_hold_one_device_and_a_short_histor
 ):
     others = [check for check in invariants.CHECKS if check.name != "schema.guard"]
     monkeypatch.setattr(invariants, "CHECKS", tuple(others))
-    result = _first_failure({"web": 20, "worker": 1})
+    # Races are likeliest while there is something to race for: many short runs.
+    # Gateways have nothing to do with it, so there is something to leave out.
+    weights = {"web": 20, "worker": 1, "gateway": 3, "network": 3}
+    result = _first_failure(range(19, 80), weights, steps=60)
     assert result.kind == "bookings.overlap"
-    shorter = report.shortened(result, Budget(seconds=60, tries=10))
+    shorter = report.shortened(result, Budget(seconds=60, tries=8))
     assert shorter.kind == result.kind
     assert shorter.steps < result.steps
 
@@ -113,15 +116,10 @@ def _without_exclusion(transactional_db: None) -> Iterator[None]:
         )
 
 
-def _first_failure(weights: Mapping[str, float]) -> Result:
+def _first_failure(seeds: range, weights: Mapping[str, float], *, steps: int = 300) -> Result:
     """With those actors only that the guard is there for, a few seeds are enough."""
-    for seed in range(1, 41):
-        result = Simulation(seed, weights=weights).run(STEPS_OF_CONTROLS, rests=False)
+    for seed in seeds:
+        result = Simulation(seed, weights=weights).run(steps, rests=False)
         if result.failure:
             return result
-    raise AssertionError("no seed misses the guard")
-
-
-def _server_url() -> str:
-    settings = connection.settings_dict
-    return os.environ["DATABASE_URL"] if "DATABASE_URL" in os.environ else str(settings["NAME"])
+    raise AssertionError(f"none of {len(seeds)} seeds misses the guard")

@@ -26,6 +26,7 @@ SELECT string_agg(quote_ident(relname), ', ')
   FROM pg_class
  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
    AND relname NOT IN ('django_migrations', 'compute_sim_clock')
+   AND pg_relation_size(oid) > 0
 """
 _CALM_TABLES = """
 SELECT format('ALTER TABLE %I SET (autovacuum_enabled = off)', relname)
@@ -66,7 +67,8 @@ def make_anew() -> World:
     with connection.cursor() as cursor:
         cursor.execute(_TABLES)
         (tables,) = cursor.fetchone()
-        cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+        if tables is not None:
+            cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
     clock.set_sim_clock(START)
     pools = [_pool("alpha", placer="inline"), _pool("beta", placer="queued")]
     members = [_member(pool, name) for pool in pools for name in HOSTS[pool.name]]
