@@ -50,6 +50,8 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
         locked = queries.locked(reservation_id)
         if locked is None or locked.state != ReservationState.PENDING:
             return False
+        if locked.duration_ms != reservation.duration_ms:
+            return False  # placed, extended and lost again meanwhile: whoever did that woke us
         outcomes.record(locked, placement.place(claim, found, now=locked.read_at), effects)
         effects.flush()
     return True
