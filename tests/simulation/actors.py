@@ -25,7 +25,8 @@ from nodes.gateway.app import Application
 from nodes.gateway.service import Gateway
 from nodes.protocol.messages import Assignment
 from outbox import dispatch, events
-from outbox.reader import EventRow, Position
+from outbox.positions import Position
+from outbox.reader import EventRow
 from tests.simulation import baton
 from tests.simulation.baton import Planned, Ran, Strand
 from tests.simulation.database import Connection, Outage

@@ -214,7 +214,7 @@ def _shared(agent: AgentProcess) -> Iterable[str]:
 def _rows(statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters or None)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 def _column(statement: str, *parameters: Any) -> list[str]:
