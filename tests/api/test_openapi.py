@@ -19,7 +19,7 @@ from tests.support import cast, routes, supply
 
 pytestmark = pytest.mark.rule("A1", "A3")
 
-EXAMPLES = 8
+EXAMPLES = 6
 PUBLIC = {"/api/v1/openapi.json", "/api/v1/docs"}
 
 
