@@ -25,6 +25,10 @@ class ReservationState(StrEnum):
     EXPIRED = "expired"
 
 
+#: It has its devices, or will at its start: it can be extended, renewed and released.
+HOLDING = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
+
+
 class AllocationState(StrEnum):
     """A reservation's part on one node: from booked to given back (R26, R35)."""
 

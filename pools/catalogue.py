@@ -130,7 +130,7 @@ def of_tenant(tenant_id: str, pool_id: str) -> PoolAccess:
 
 
 def lock(pool_id: str) -> None:
-    """Keep the pool's other batches and extensions out until the transaction ends (R34)."""
+    """Keep the pool's other extensions, and batches, out until the transaction ends (R34)."""
     CATALOGUE.all("lock", pool_id=pool_id)
 
 

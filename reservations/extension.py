@@ -14,11 +14,10 @@ from datetime import datetime
 
 from django.db import Error, transaction
 
-from bettercompute import clock, durations, errors, failpoints, sql
+from bettercompute import clock, durations, errors, failpoints, sql, states
 from bettercompute.failpoints import Failpoint
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
-from bettercompute.states import ReservationState
 from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import assignments, bookings, resources
@@ -33,7 +32,6 @@ from reservations.models import Allocation, Reservation
 EXTENSION = sql.load(__package__, "extension")
 
 ATTEMPTS_MAX = 3
-EXTENDABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 MINUTE_MS = 60_000
 
 
@@ -188,7 +186,7 @@ def _end_of(reservation: Reservation, now: datetime) -> datetime:
     Raises:
         errors.InvalidState: it is in no state that is extended, or its end has passed.
     """
-    if reservation.state not in EXTENDABLE:
+    if reservation.state not in states.HOLDING:
         raise errors.InvalidState(
             f"Only what is placed, binding or active is extended; this is {reservation.state}.",
             state=reservation.state,

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from django.urls import reverse
 
-from bettercompute import clock
+from bettercompute import clock, states
 from bettercompute.pages import chips, moments, parts, spans
 from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
@@ -170,7 +170,7 @@ def may_cancel(shown: Reservation, now: datetime) -> bool:
 def may_extend(shown: Reservation, now: datetime) -> bool:
     """Whether it has an end that could move; the use case decides again under its lock."""
     end = timing.of(shown).end
-    return shown.state in (S.PLACED, S.BINDING, S.ACTIVE) and end is not None and end > now
+    return shown.state in states.HOLDING and end is not None and end > now
 
 
 def what(shown: Reservation, names: Names) -> str:
@@ -218,7 +218,7 @@ def _countdown(shown: Reservation, now: datetime, zone: tzinfo) -> parts.Countdo
         return parts.Countdown(f"ended {moments.text(end, now=now, zone=zone)}")
     if shown.state in chips.OVER:
         return parts.Countdown("over")
-    if start and end and shown.state in (S.PLACED, S.BINDING, S.ACTIVE):
+    if start and end and shown.state in states.HOLDING:
         if now < start:
             return parts.countdown(start, now=now, before="Starts in", after="Starting")
         return parts.countdown(end, now=now, before="Ends in", after="Ending")

@@ -4,14 +4,11 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from bettercompute import errors
+from bettercompute import errors, states
 from bettercompute.iam.callers import Caller
-from bettercompute.states import ReservationState
 from bettercompute.web import etags
 from reservations import lifecycle, queries, rights
 from reservations.models import Reservation
-
-RENEWABLE = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 
 
 def renew(
@@ -43,7 +40,7 @@ def _require_lease(reservation: Reservation) -> None:
             "It was made without leaseSeconds, so there is nothing to renew.",
             state=reservation.state,
         )
-    if reservation.state not in RENEWABLE:
+    if reservation.state not in states.HOLDING:
         raise errors.InvalidState(
             f"Only what is placed, binding or active is renewed; this is {reservation.state}.",
             state=reservation.state,

@@ -31,9 +31,9 @@ from bettercompute.errors import (
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller, Identity
 from bettercompute.web import etags, parsing, queries, rendering
+from bettercompute.wire.reservations import KEY_MAX
 
 ID_MAX = 255
-KEY_MAX = 255
 
 
 class ApiView(APIView):

@@ -31,8 +31,7 @@ Trouble = Callable[[Trial, Plane, Plane], Recovery]
 _TWICE = """
 SELECT subject || ' ' || type || ' ' || count(*)
   FROM outbox
- WHERE type IN ('reservation.created', 'reservation.released', 'reservation.cancelled',
-                'reservation.failed')
+ WHERE type IN ('reservation.released', 'reservation.cancelled', 'reservation.failed')
  GROUP BY subject, type
 HAVING count(*) > 1
 """
