@@ -1,27 +1,9 @@
 """Capacity on the wire: the preview (R20)."""
 
-from enum import StrEnum
-
 from bettercompute.wire.base import AnswerModel
+from bettercompute.wire.reasons import Filter as Filter  # noqa: PLC0414  # its own vocabulary, too
+from bettercompute.wire.reasons import Reason as Reason  # noqa: PLC0414
 from bettercompute.wire.reservations import Quote
-
-
-class Filter(StrEnum):
-    """Why a request does not fit: the fixed vocabulary of R20."""
-
-    POLICY = "policy"
-    QUOTA = "quota"
-    BUDGET = "budget"
-    CLASS = "class"
-    MODEL = "model"
-    TOPOLOGY = "topology"
-    LABELS = "labels"
-    CAPABILITY = "capability"
-    TAINT = "taint"
-    STATE = "state"
-    BUSY = "busy"
-    RESOURCES = "resources"
-    GANG = "gang"
 
 
 class PreviewNode(AnswerModel):
@@ -30,16 +12,6 @@ class PreviewNode(AnswerModel):
     node_id: str
     name: str
     device_ids: list[str]
-
-
-class Reason(AnswerModel):
-    """One reason, counted: so many nodes fail this filter, for instance these."""
-
-    filter: Filter
-    needs: str
-    nodes: int = 0
-    samples: list[str] = []
-    until: int | None = None
 
 
 class QuotaAfter(AnswerModel):
