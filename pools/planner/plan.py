@@ -56,14 +56,28 @@ def plan(
     exclude_nodes: frozenset[str] = frozenset(),
 ) -> Plan | NoFit:
     """The best plan, taking nothing of ``exclude_nodes``, or why there is none."""
+    found = attempt(demand, snapshot, rng=rng, exclude_nodes=exclude_nodes)
+    if found is not None:
+        return found
+    everything = shapes.group(snapshot.nodes, demand)
+    return NoFit(_explain(demand, everything, topology.Budget()))
+
+
+def attempt(
+    demand: Demand,
+    snapshot: Snapshot,
+    *,
+    rng: random.Random,
+    exclude_nodes: frozenset[str] = frozenset(),
+) -> Plan | None:
+    """The same for who needs no reasons: None where it does not fit."""
     budget = topology.Budget()
     usable = shapes.group((node for node in snapshot.nodes if node.id not in exclude_nodes), demand)
     for lines in _combinations(demand):
         found = _serve(demand, lines, usable, budget, rng)
         if found is not None:
             return Plan(tuple(found), lines)
-    everything = shapes.group(snapshot.nodes, demand)
-    return NoFit(_explain(demand, everything, topology.Budget()))
+    return None
 
 
 def _combinations(demand: Demand) -> Iterator[Combination]:
