@@ -83,6 +83,15 @@ def lock(*, node_ids: Iterable[str], device_ids: Iterable[str]) -> Locked:
     )
 
 
+def keep_devices(device_ids: Iterable[str]) -> None:
+    """Keep these rows from changing until the transaction ends, whatever they say now.
+
+    For whoever books more time on devices that it holds. A booking refers to its device, and that
+    key is checked, and its row locked, only at COMMIT: behind all else, against the order (C19).
+    """
+    ELIGIBILITY.all("lock_devices", device_ids=list(device_ids))
+
+
 def cordon(node_id: str, *, if_match: frozenset[int] | None = None) -> int:
     """Take no new placements; what is there stays. Answers the node's version."""
     return _change(node_id, "node.cordoned", if_match=if_match, cordoned=True)

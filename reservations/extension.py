@@ -20,7 +20,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
-from nodes import assignments, bookings, resources
+from nodes import assignments, bookings, eligibility, resources
 from pools import catalogue, instants
 from pools.requests import YEARS_5_MS
 from reservations import conditions, ending, extend_holds, lifecycle, moments, queries, rights
@@ -262,6 +262,7 @@ def _book(allocations: Sequence[Allocation], *, start: datetime, end: datetime) 
     """Claim the added time on every device and host, sorted; raises where any is taken."""
     claims = {allocation.id: allocation.device_ids for allocation in allocations}
     asked = sum(len(devices) for devices in claims.values())
+    eligibility.keep_devices(device for devices in claims.values() for device in devices)
     if bookings.book_gang(claims=claims, start=start, end=end) < asked:
         raise _Taken
     amounts = [(each.node_id, each.id, each.resources) for each in allocations]

@@ -4,7 +4,9 @@ It reads each statement that Django executes, on every connection of the process
 tables of LOCK_ORDER the transaction locks, and when. A test fails if one of its transactions
 
 - locks a table for the first time after one that comes later in the order,
-- writes a table whose rows it first took FOR SHARE (C13: such pairs die by deadlock), or
+- writes a table whose rows it first took FOR SHARE (C13: such pairs die by deadlock),
+- adds rows that refer to another table without holding that one, and locks what comes later: the
+  key is checked, and the row it names locked, only at COMMIT, or
 - wakes keys of the work queue in an order that is not sorted over its statements.
 
 What it knows: INSERT, UPDATE, DELETE, SELECT … FOR … (with OF), the same inside CTEs and
@@ -29,6 +31,10 @@ import bettercompute.sql
 from bettercompute.locking import LOCK_ORDER
 
 RANK = {table: rank for rank, table in enumerate(LOCK_ORDER)}
+
+# Where rows are added → what they refer to, and what somebody locks FOR UPDATE: only that waits for
+# the KEY SHARE of a foreign key.
+REFERS = {"device_bookings": "devices"}
 
 _NOISE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 _TOKEN = re.compile(r'"?[A-Za-z_][\w$]*"?(?:\s*\.\s*"?[A-Za-z_][\w$]*"?)*|[(),;]')
@@ -159,10 +165,11 @@ class _Taken:
     """What a transaction has locked so far: table → mode of the first lock; the last key woken."""
 
     modes: dict[str, str] = field(default_factory=dict)
+    referring: frozenset[str] = frozenset()  # tables added to without holding what they refer to
     woken: tuple[str, str] = ("", "")
 
     def copy(self) -> "_Taken":
-        return _Taken(dict(self.modes), self.woken)
+        return _Taken(dict(self.modes), self.referring, self.woken)
 
 
 @dataclass(slots=True)
@@ -243,6 +250,14 @@ class Guard:
             elif modes.get(lock.table) == "share" and lock.mode == "write":
                 self._blame(f"{lock.table} is written after FOR SHARE", text)
             modes.setdefault(lock.table, lock.mode)
+            for table in watch.taken.referring:
+                if RANK[lock.table] > RANK[table]:
+                    self._blame(f"{REFERS[table]} is locked at COMMIT, after {lock.table}", text)
+        watch.taken.referring |= {
+            table
+            for table, referred in REFERS.items()
+            if f"insert into {table} " in text.lower() and referred not in watch.taken.modes
+        }
 
     def _record_woken(self, watch: _Watch, text: str, params: dict[str, Any]) -> None:
         keys = sorted(zip(params["kinds"], params["keys"], strict=True))

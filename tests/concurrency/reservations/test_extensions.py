@@ -6,15 +6,17 @@ import pytest
 
 from bettercompute import clock as clocks
 from bettercompute import errors, failpoints
+from bettercompute.agent.inventory import Health
 from bettercompute.failpoints import Failpoint
 from bettercompute.iam import policies, projection
 from bettercompute.iam.models import AuthzResource
 from bettercompute.wire.reservations import ExtendRequest
-from nodes.models import DeviceBooking
+from nodes import assignments, inventory
+from nodes.models import DeviceBooking, Node
 from reservations import ending, extend_holds, extension
 from reservations.extend_holds import Hold
 from reservations.models import ExtendHold, Reservation
-from tests.support import cast, invariants, make, sessions
+from tests.support import cast, invariants, make, sessions, supply
 
 TWO_HOURS = """
 forbid (principal, action == Action::"compute:reservations:extend", resource)
@@ -169,3 +171,27 @@ def test_a_refusal_right_behind_an_extension_does_not_undo_what_policies_know(cl
     assert extend(mine, "second", by="61m") == "ACCESS_DENIED"
     assert projection.attributes_of(mine.pk)["duration_minutes"] == 120
     assert AuthzResource.objects.get(pk=mine.pk).pending is None
+
+
+@pytest.mark.rule("C19")
+def test_one_that_meets_a_report_of_the_hosts_inventory_does_not_deadlock(clock, monkeypatch):
+    mine = make.active(cast.caller("alice"), make.pool(nodes=1), duration="1h")
+    (held,) = mine.allocations.all()
+    host = supply.host(Node.objects.get(pk=held.node_id).name)
+    sick = host.gpus[0].model_copy(update={"health": Health.UNHEALTHY, "health_reason": "xid 79"})
+    report = host.model_copy(update={"gpus": (sick, *host.gpus[1:])})
+    prolong = assignments.prolong
+
+    with sessions.opened("host") as (agent,):
+
+        def meanwhile(*args: Any, **kwargs: Any) -> None:
+            """All is booked, and nothing committed yet."""
+            steps.append(agent.start(lambda: inventory.apply(held.node_id, report)))
+            steps[0].must_block()
+            prolong(*args, **kwargs)
+
+        steps: list[sessions.Step] = []
+        monkeypatch.setattr(assignments, "prolong", meanwhile)
+        assert extend(mine, "longer") == "extended"
+        steps[0].result()
+    assert invariants.violations() == []

@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.rule("C19"), pytest.mark.django_db, pytest.mark.any_lo
 NODES = "SELECT id FROM nodes ORDER BY id FOR SHARE"
 QUOTA = "UPDATE quota_usage SET used = used"
 RESERVATION = "SELECT id FROM reservations ORDER BY id FOR NO KEY UPDATE"
+DEVICES = "SELECT id FROM devices ORDER BY id FOR SHARE"
+BOOKING = "INSERT INTO device_bookings (device_id) SELECT id FROM devices WHERE false"
+RESOURCES = "UPDATE node_resources SET allocated = allocated"
 
 
 def execute(*statements):
@@ -43,6 +46,12 @@ def test_a_table_locked_early_may_be_written_again_later():
 def test_writing_what_was_taken_for_share_is_caught():
     (violation,) = violations(NODES, "UPDATE nodes SET version = version")
     assert violation.startswith("nodes is written after FOR SHARE")
+
+
+def test_a_key_that_is_checked_at_commit_behind_other_locks_is_caught():
+    (violation,) = violations(BOOKING, RESOURCES)
+    assert violation.startswith("devices is locked at COMMIT, after node_resources")
+    assert violations(DEVICES, BOOKING, RESOURCES) == []
 
 
 def test_two_transactions_are_judged_apart():
