@@ -48,9 +48,9 @@ def person() -> Person:
     return Person(tenant.pk, account.pk, token)
 
 
-def h100s(nodes: int) -> Supply:
+def h100s(nodes: int, *, name: str = "") -> Supply:
     """Hosts of eight cards each, all like one real capture."""
-    pool_id = _pool(f"h100-{nodes}")
+    pool_id = _pool(name or f"h100-{nodes}")
     call_command(
         "import_inventory",
         str(H100),

@@ -293,8 +293,7 @@ CREATE TABLE device_bookings (
 );
 CREATE INDEX booking_by_allocation ON public.device_bookings USING btree (allocation_id);
 CREATE INDEX booking_by_end ON public.device_bookings USING btree (upper(during));
-CREATE INDEX device_bookings_device_id_42436e65 ON public.device_bookings USING btree (device_id);
-CREATE INDEX device_bookings_device_id_42436e65_like ON public.device_bookings USING btree (device_id text_pattern_ops);
+CREATE INDEX booking_of_device ON public.device_bookings USING btree (device_id, upper(during));
 
 CREATE TABLE devices (
     id text NOT NULL,
@@ -570,6 +569,7 @@ CREATE TABLE nodes (
     CONSTRAINT node_name_once_per_pool UNIQUE (pool_id, name),
     CONSTRAINT nodes_pool_id_a245a1fb_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED
 );
+CREATE INDEX node_ring ON public.nodes USING btree (pool_id, hashtextextended(id, (0)::bigint)) WHERE ((state = 'ready'::text) AND (NOT cordoned));
 CREATE INDEX nodes_id_d0dba2bd_like ON public.nodes USING btree (id text_pattern_ops);
 CREATE INDEX nodes_pool_id_a245a1fb ON public.nodes USING btree (pool_id);
 CREATE INDEX nodes_pool_id_a245a1fb_like ON public.nodes USING btree (pool_id text_pattern_ops);

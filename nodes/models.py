@@ -100,7 +100,8 @@ class Device(models.Model):
 class DeviceBooking(models.Model):
     """A claim on one device for ``[start, end)`` (C9). booking_no_overlap refuses a second one."""
 
-    device = models.ForeignKey(Device, models.PROTECT, related_name="bookings")
+    # The index is booking_of_device, by (device, upper(during)).
+    device = models.ForeignKey(Device, models.PROTECT, related_name="bookings", db_index=False)
     allocation_id = models.TextField(help_text="alloc_…, or cmd_… while a mode changes")
     during = DateTimeRangeField()
 

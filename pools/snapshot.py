@@ -1,30 +1,46 @@
 """One read of a pool for a window, as the planner's input (R15).
 
-A plain request (one kind of device, not a gang) is first shown only the nodes that it would most
-likely take, which keeps a create on a pool of a thousand nodes as quick as on one of fifty. What
-the planner cannot fit there it is asked again on the whole pool: so ``find`` is the way to a plan,
-and what it refuses was looked for everywhere.
+A request is first shown only the nodes that it would most likely take, out of so many of the pool
+that the size of the pool does not matter: ``near`` a random point of it, then the first that do
+``around`` it. What the planner cannot fit there it is asked again on the whole pool: so ``find`` is
+the way to a plan, and what it refuses was looked for everywhere.
 """
 
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from functools import lru_cache
 from itertools import groupby
+from typing import Any
 
 from bettercompute import sql
 from bettercompute.wire.reservations import DeviceClass
 from pools.planner import plan as planner
-from pools.planner.request import Demand, Line
+from pools.planner.request import GANG_LABELS, Demand, Line
 from pools.planner.snapshot import Cell, Node, Snapshot, Taint
 
 SNAPSHOT = sql.load(__package__, "snapshot")
 
 LIKELIEST_NODES_MAX = 48
+# How many nodes are looked at before the best of them is taken. More pack a little better, at a
+# price that every create pays: docs/benchmarks.md has both.
+SAMPLED_NODES_MAX = 128
+SAMPLED_PLACES_MAX = 8  # racks or switches, for a gang that stands together
+EVERY_NODE = 1_000_000
 
 CLASSES = {"whole": DeviceClass.GPU, "mig": DeviceClass.MIG, "slots": DeviceClass.SLOT}
 _MODES = {device_class: mode for mode, device_class in CLASSES.items()}
+
+
+class Reach(Enum):
+    """How far a read goes."""
+
+    NEAR = "near"  #: the best of a sample
+    AROUND = "around"  #: the first of the whole pool that have enough devices free
+    WHOLE = "whole"  #: everything, whether it has or not
 
 
 def find(
@@ -37,48 +53,95 @@ def find(
     exclude_nodes: frozenset[str] = frozenset(),
 ) -> planner.Plan | planner.NoFit:
     """The best plan for ``[start, end)``, or why there is none in the whole pool."""
-    for whole in (False, True):
-        snapshot = read(pool_id, start=start, end=end, request=demand, whole=whole)
-        found = planner.plan(demand, snapshot, exclude_nodes=exclude_nodes, rng=rng)
-        if isinstance(found, planner.Plan) or snapshot.whole:
+    for reach in (Reach.NEAR, Reach.AROUND):
+        turn = rng.getrandbits(64) - 2**63
+        part = read(pool_id, start=start, end=end, request=demand, reach=reach, turn=turn)
+        found = planner.attempt(demand, part, exclude_nodes=exclude_nodes, rng=rng)
+        if found is not None:
             return found
-    raise AssertionError("the second read is whole")
+        if part.around:
+            break
+    whole = read(pool_id, start=start, end=end, request=demand)
+    return planner.plan(demand, whole, exclude_nodes=exclude_nodes, rng=rng)
 
 
 def read(
-    pool_id: str, *, start: datetime, end: datetime, request: Demand, whole: bool = False
+    pool_id: str,
+    *,
+    start: datetime,
+    end: datetime,
+    request: Demand,
+    reach: Reach = Reach.WHOLE,
+    turn: int = 0,
 ) -> Snapshot:
-    """The pool for ``[start, end)``: narrowed to the likeliest nodes where that makes sense."""
-    line = None if whole else _plain(request)
-    sums = [(options[0].minimum, options[0].maximum) for options in request.lines]
-    most = sum(maximum for _, maximum in sums)
-    rows = SNAPSHOT.all(
-        "read",
-        pool_id=pool_id,
-        start=start,
-        end=end,
-        narrow=line is not None,
-        tainted=bool(request.tolerations),
-        mode=None if line is None else mode_of(line),
-        profile=None if line is None else line.profile,
-        models=None if line is None else models_of(line),
-        count=most if request.may_spread else sum(minimum for minimum, _ in sums),
-        most=most,
-        limit=LIKELIEST_NODES_MAX,
-        resources=list(request.resources),
-        amounts=list(request.resources.values()),
+    """The pool for ``[start, end)``, as far as ``reach``; ``turn`` is where a sample begins."""
+    values = {
+        "pool_id": pool_id,
+        "start": start,
+        "end": end,
+        "resources": list(request.resources),
+        "amounts": list(request.resources.values()),
+    }
+    if reach is Reach.WHOLE:
+        rows = SNAPSHOT.all("whole", **values)
+    else:
+        rows = SNAPSHOT.all("likeliest", **values, **_narrowing(request, reach), turn=turn)
+    nodes = tuple(
+        _node([row[1:] for row in cells])
+        for node_id, cells in groupby(rows, key=lambda row: row[1])
+        if node_id is not None
     )
-    nodes = tuple(_node(list(cells)) for _, cells in groupby(rows, key=lambda row: row[0]))
-    return Snapshot(nodes, whole=line is None)
+    return Snapshot(nodes, whole=reach is Reach.WHOLE, around=all(row[0] for row in rows))
 
 
-def _plain(demand: Demand) -> Line | None:
-    """A line that says which devices the whole demand is about; None where they are several."""
-    lines = [options[0] for options in demand.lines]
-    kinds = {(line.device_class, line.profile) for line in lines}
-    if demand.gang is not None or demand.combinations > 1 or len(kinds) > 1:
-        return None
-    return lines[0]
+def _narrowing(demand: Demand, reach: Reach) -> dict[str, Any]:
+    """What the likeliest nodes have, and how many of them are read.
+
+    Of the first alternatives, the kind of device of which most are asked: a node without so many is
+    none, whatever else is asked. Devices of topology ``any`` are looked for on one node.
+    """
+    kinds: dict[_Kind, list[Line]] = {}
+    for options in demand.lines:
+        kinds.setdefault(_Kind.of(options[0]), []).append(options[0])
+    kind, lines = max(kinds.items(), key=lambda item: sum(line.minimum for line in item[1]))
+    most = sum(line.maximum for line in lines)
+    return {
+        "tainted": bool(demand.tolerations),
+        "mode": kind.mode,
+        "profile": kind.profile,
+        "models": None if kind.models is None else list(kind.models),
+        "count": most if demand.may_spread else sum(line.minimum for line in lines),
+        "most": most,
+        **_extent(demand, reach),
+    }
+
+
+def _extent(demand: Demand, reach: Reach) -> dict[str, Any]:
+    """How many nodes are looked at, after how many that do the search ends, how many are read."""
+    nodes = 0 if demand.gang is None else demand.gang.nodes
+    place = None if demand.gang is None else GANG_LABELS.get(demand.gang.topology)
+    near = max(SAMPLED_NODES_MAX, 4 * nodes) if place is None else SAMPLED_PLACES_MAX
+    limit = max(LIKELIEST_NODES_MAX, 2 * nodes) if place is None else EVERY_NODE
+    return {
+        "place": place,  # a rack is judged by all of its nodes that do
+        "sample": near if reach is Reach.NEAR else EVERY_NODE,
+        "enough": EVERY_NODE if reach is Reach.NEAR else limit,
+        "limit": limit,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Devices that are counted together."""
+
+    mode: str
+    profile: str
+    models: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, line: Line) -> "_Kind":
+        models = models_of(line)
+        return cls(mode_of(line), line.profile, None if models is None else tuple(models))
 
 
 def mode_of(line: Line) -> str:

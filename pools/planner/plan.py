@@ -73,15 +73,17 @@ def attempt(
     """The same for who needs no reasons: None where it does not fit."""
     budget = topology.Budget()
     usable = shapes.group((node for node in snapshot.nodes if node.id not in exclude_nodes), demand)
-    for lines in _combinations(demand):
+    for lines in _combinations(demand, snapshot):
         found = _serve(demand, lines, usable, budget, rng)
         if found is not None:
             return Plan(tuple(found), lines)
     return None
 
 
-def _combinations(demand: Demand) -> Iterator[Combination]:
-    return itertools.islice(itertools.product(*demand.lines), COMBINATIONS_MAX)
+def _combinations(demand: Demand, snapshot: Snapshot) -> Iterator[Combination]:
+    """In a part of the pool only what is preferred: the rest is for where that is nowhere."""
+    most = COMBINATIONS_MAX if snapshot.whole else 1
+    return itertools.islice(itertools.product(*demand.lines), most)
 
 
 def _serve(
@@ -129,7 +131,7 @@ def _explain(
     demand: Demand, everything: Sequence[Shape], budget: topology.Budget
 ) -> tuple[reasons.Reason, ...]:
     """Reasons of the first combination: the one that was preferred."""
-    lines = next(_combinations(demand))
+    lines = tuple(options[0] for options in demand.lines)
     if not demand.may_spread:
         fitting, rejected = _judge(demand, lines, everything, budget)
         if fitting:

@@ -2,7 +2,7 @@
 
 Interchangeable atoms of a node form a *cell* and are counted, never enumerated in combinations
 (case 9). A snapshot may be *narrowed* to the likeliest nodes; then "does not fit" is not an answer
-yet, and the caller plans again on the whole.
+yet and has no reasons, and the caller plans again on the whole.
 """
 
 from collections.abc import Mapping
@@ -80,3 +80,4 @@ class Snapshot:
 
     nodes: tuple[Node, ...]
     whole: bool = True  #: False: only the likeliest nodes were read
+    around: bool = True  #: False: there are nodes that were not even looked at

@@ -1,44 +1,80 @@
--- name: read
--- The pool (or, narrowed, the nodes that a plain request would most likely take: the best fit
--- first, equals at random, C18) for one window, in one statement and so at one moment. One row per
--- node and cell: the atoms that differ only in their id.
-WITH booked AS MATERIALIZED (
-    -- By booking_by_end: what ended before the window, most of the table, is not even looked at.
-    SELECT
-        device_bookings.device_id,
-        (extract(epoch FROM max(upper(device_bookings.during))) * 1000)::bigint AS until
-    FROM nodes
-    JOIN devices ON devices.node_id = nodes.id
-    JOIN device_bookings ON device_bookings.device_id = devices.id
-    WHERE nodes.pool_id = %(pool_id)s::text
-        AND upper(device_bookings.during) > %(start)s::timestamptz
-        AND lower(device_bookings.during) < %(end)s::timestamptz
-    GROUP BY device_bookings.device_id
-),
-likeliest AS (
-    SELECT nodes.id
-    FROM nodes
-    JOIN devices ON devices.node_id = nodes.id
-    WHERE %(narrow)s::boolean
-        AND nodes.pool_id = %(pool_id)s::text
-        AND nodes.state = 'ready'
-        AND NOT nodes.cordoned
-        AND (%(tainted)s::boolean OR nodes.taints = '[]'::jsonb)
-        AND devices.bookable_mode = %(mode)s::text
-        AND devices.profile = %(profile)s::text
-        AND (%(models)s::text[] IS NULL OR lower(devices.model) = ANY(%(models)s::text[]))
-        AND devices.healthy
-        AND NOT devices.quarantined
-        AND NOT EXISTS (SELECT FROM booked WHERE booked.device_id = devices.id)
-    GROUP BY nodes.id
-    HAVING count(*) >= %(count)s::int
-    ORDER BY least(count(*), %(most)s::int) DESC, count(*), random()
-    LIMIT %(limit)s::int
-),
-chosen AS (
-    SELECT id FROM likeliest
+-- name: likeliest
+-- The nodes of a pool that a request would most likely take, for one window, in one statement and
+-- so at one moment. One row per node and cell (the atoms that differ only in their
+-- id), and at least one row, which says whether every node was looked at.
+--
+-- Nodes are looked at in the order of a ring, from a random point on, and only as many as
+-- it takes: `sample` of them, or until `enough` are found. How many nodes and bookings there are
+-- beside these does not matter. The best fit comes first, equals at random (C18).
+WITH ring AS (
+    (
+        SELECT id, labels, 0 AS lap, hashtextextended(id, 0) AS turn
+        FROM nodes
+        WHERE pool_id = %(pool_id)s::text
+            AND state = 'ready'
+            AND NOT cordoned
+            AND hashtextextended(id, 0) >= CAST(%(turn)s AS bigint)
+            AND (%(tainted)s::boolean OR taints = '[]'::jsonb)
+        ORDER BY turn
+        LIMIT %(sample)s::int
+    )
     UNION ALL
-    SELECT id FROM nodes WHERE NOT %(narrow)s::boolean AND pool_id = %(pool_id)s::text
+    (
+        SELECT id, labels, 1, hashtextextended(id, 0) AS turn
+        FROM nodes
+        WHERE pool_id = %(pool_id)s::text
+            AND state = 'ready'
+            AND NOT cordoned
+            AND hashtextextended(id, 0) < CAST(%(turn)s AS bigint)
+            AND (%(tainted)s::boolean OR taints = '[]'::jsonb)
+        ORDER BY turn
+        LIMIT %(sample)s::int
+    )
+    ORDER BY lap, turn
+    LIMIT %(sample)s::int
+),
+-- Of a gang that stands together, all nodes of the places at which the ring's first nodes stand.
+together AS (
+    SELECT id FROM ring WHERE %(place)s::text IS NULL
+    UNION ALL
+    SELECT id
+    FROM nodes
+    WHERE %(place)s::text IS NOT NULL
+        AND pool_id = %(pool_id)s::text
+        AND state = 'ready'
+        AND NOT cordoned
+        AND labels ->> %(place)s::text IN (SELECT labels ->> %(place)s::text FROM ring)
+),
+able AS MATERIALIZED (
+    SELECT together.id, atoms.free
+    FROM together
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS free
+        FROM devices
+        WHERE devices.node_id = together.id
+            AND devices.bookable_mode = %(mode)s::text
+            AND devices.profile = %(profile)s::text
+            AND (%(models)s::text[] IS NULL OR lower(devices.model) = ANY(%(models)s::text[]))
+            AND devices.healthy
+            AND NOT devices.quarantined
+            -- Bookings of a device never overlap: the first to end behind the start decides.
+            AND coalesce((
+                SELECT lower(device_bookings.during) >= %(end)s::timestamptz
+                FROM device_bookings
+                WHERE device_bookings.device_id = devices.id
+                    AND upper(device_bookings.during) > %(start)s::timestamptz
+                ORDER BY upper(device_bookings.during)
+                LIMIT 1
+            ), true)
+    ) AS atoms
+    WHERE atoms.free >= %(count)s::int
+    LIMIT %(enough)s::int
+),
+chosen AS MATERIALIZED (
+    SELECT id
+    FROM able
+    ORDER BY least(free, %(most)s::int) DESC, free, random()
+    LIMIT %(limit)s::int
 ),
 cells AS (
     SELECT
@@ -47,13 +83,20 @@ cells AS (
         array_agg(devices.id) FILTER (
             WHERE devices.healthy AND NOT devices.quarantined AND booked.until IS NULL
         ) AS free,
-        array_agg(booked.until ORDER BY booked.until) FILTER (
+        array_agg((extract(epoch FROM booked.until) * 1000)::bigint ORDER BY booked.until) FILTER (
             WHERE devices.healthy AND NOT devices.quarantined AND booked.until IS NOT NULL
         ) AS busy_until,
         count(*) FILTER (WHERE NOT devices.healthy OR devices.quarantined) AS unhealthy
     FROM chosen
     JOIN devices ON devices.node_id = chosen.id
-    LEFT JOIN booked ON booked.device_id = devices.id
+    LEFT JOIN LATERAL (
+        SELECT lower(device_bookings.during) AS begins, upper(device_bookings.during) AS until
+        FROM device_bookings
+        WHERE device_bookings.device_id = devices.id
+            AND upper(device_bookings.during) > %(start)s::timestamptz
+        ORDER BY upper(device_bookings.during)
+        LIMIT 1
+    ) AS booked ON booked.begins < %(end)s::timestamptz
     WHERE devices.bookable_mode IS NOT NULL
     GROUP BY
         devices.node_id, devices.bookable_mode, devices.profile, devices.model, devices.memory_mib,
@@ -84,15 +127,93 @@ amounts AS (
     GROUP BY node_resources.node_id
 )
 SELECT
+    around.answer,
     nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
     nodes.taints, node_conditions.id IS NULL AS connected, amounts.free,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
-FROM chosen
-JOIN nodes ON nodes.id = chosen.id
+FROM (SELECT count(*) < %(sample)s::int AS answer FROM ring) AS around
+LEFT JOIN (
+    chosen
+    JOIN nodes ON nodes.id = chosen.id
+    LEFT JOIN cells ON cells.node_id = nodes.id
+    LEFT JOIN amounts ON amounts.node_id = nodes.id
+    LEFT JOIN node_conditions
+        ON node_conditions.node_id = nodes.id AND node_conditions.type = 'Disconnected'
+) ON true
+ORDER BY nodes.id, cells.nvlink_group, cells.numa_node, cells.model, cells.memory_mib;
+
+-- name: whole
+-- All of a pool for one window, read as `likeliest` reads a part of it.
+WITH booked AS (
+    SELECT holds.device_id, max(holds.until) AS until
+    FROM (
+        -- An extension is a row of its own behind the one before: the hold ends where it ends.
+        SELECT device_bookings.device_id, max(upper(device_bookings.during)) AS until
+        FROM nodes
+        JOIN devices ON devices.node_id = nodes.id
+        JOIN device_bookings ON device_bookings.device_id = devices.id
+        WHERE nodes.pool_id = %(pool_id)s::text
+            AND upper(device_bookings.during) > %(start)s::timestamptz
+        GROUP BY device_bookings.device_id, device_bookings.allocation_id
+        HAVING min(lower(device_bookings.during)) < %(end)s::timestamptz
+    ) AS holds
+    GROUP BY holds.device_id
+),
+cells AS (
+    SELECT
+        devices.node_id, devices.bookable_mode, devices.profile, devices.model, devices.memory_mib,
+        devices.driver, devices.numa_node, devices.nvlink_group,
+        array_agg(devices.id) FILTER (
+            WHERE devices.healthy AND NOT devices.quarantined AND booked.until IS NULL
+        ) AS free,
+        array_agg((extract(epoch FROM booked.until) * 1000)::bigint ORDER BY booked.until) FILTER (
+            WHERE devices.healthy AND NOT devices.quarantined AND booked.until IS NOT NULL
+        ) AS busy_until,
+        count(*) FILTER (WHERE NOT devices.healthy OR devices.quarantined) AS unhealthy
+    FROM nodes
+    JOIN devices ON devices.node_id = nodes.id
+    LEFT JOIN booked ON booked.device_id = devices.id
+    WHERE nodes.pool_id = %(pool_id)s::text AND devices.bookable_mode IS NOT NULL
+    GROUP BY
+        devices.node_id, devices.bookable_mode, devices.profile, devices.model, devices.memory_mib,
+        devices.driver, devices.numa_node, devices.nvlink_group
+),
+amounts AS (
+    -- What is free at the window's peak. `allocated` is the peak over all time: where it leaves
+    -- enough, that is certain, and the window's own peak, which costs a look at the bookings of
+    -- that host, is not needed.
+    SELECT
+        node_resources.node_id,
+        jsonb_object_agg(node_resources.resource, floor(
+            node_resources.allocatable * node_resources.ratio
+        )::bigint - CASE
+            WHEN node_resources.allocated = 0 THEN 0
+            WHEN floor(node_resources.allocatable * node_resources.ratio)
+                - node_resources.allocated >= needs.amount THEN node_resources.allocated
+            ELSE resource_peak(
+                node_resources.node_id,
+                node_resources.resource,
+                tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
+            )
+        END) AS free
+    FROM nodes
+    JOIN node_resources ON node_resources.node_id = nodes.id
+    JOIN unnest(%(resources)s::text[], %(amounts)s::bigint[]) AS needs (resource, amount)
+        ON needs.resource = node_resources.resource
+    WHERE nodes.pool_id = %(pool_id)s::text
+    GROUP BY node_resources.node_id
+)
+SELECT
+    true,
+    nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
+    nodes.taints, node_conditions.id IS NULL AS connected, amounts.free,
+    cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
+    cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
+FROM nodes
 LEFT JOIN cells ON cells.node_id = nodes.id
 LEFT JOIN amounts ON amounts.node_id = nodes.id
 LEFT JOIN node_conditions
     ON node_conditions.node_id = nodes.id AND node_conditions.type = 'Disconnected'
-WHERE nodes.state <> 'retired'
+WHERE nodes.pool_id = %(pool_id)s::text AND nodes.state <> 'retired'
 ORDER BY nodes.id, cells.nvlink_group, cells.numa_node, cells.model, cells.memory_mib;

@@ -1,17 +1,22 @@
 """One read of a pool: what is free of it for the whole window, and what is not."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from bettercompute.wire.reservations import Topology
+from bettercompute.wire.reservations import DeviceClass, GangTopology, Topology
 from nodes import bookings, conditions, eligibility, resources
 from nodes.conditions import Condition, Why
 from pools import snapshot
 from pools.planner.plan import NoFit, Plan
 from pools.planner.request import Demand, Gang, Term
 from pools.planner.snapshot import Node, Snapshot
+from pools.snapshot import Reach
 from tests.support import make, supply
 from tests.support.snapshots import demand, line
 
@@ -25,9 +30,9 @@ def pool():
     return supply.pool()
 
 
-def read(pool, wanted: Demand = ONE, *, whole: bool = True, **when) -> Snapshot:
+def read(pool, wanted: Demand = ONE, *, reach: Reach = Reach.WHOLE, turn=0, **when) -> Snapshot:
     window = supply.window(**when)
-    return snapshot.read(pool.pk, request=wanted, whole=whole, **window)
+    return snapshot.read(pool.pk, request=wanted, reach=reach, turn=turn, **window)
 
 
 def only(pool, wanted: Demand = ONE, **when) -> Node:
@@ -35,14 +40,25 @@ def only(pool, wanted: Demand = ONE, **when) -> Node:
     return node
 
 
-def find(pool, wanted: Demand, *, exclude: frozenset[str] = frozenset(), **when) -> Plan | NoFit:
-    return snapshot.find(
-        pool.pk,
-        wanted,
-        exclude_nodes=exclude,
-        rng=random.Random(0),
-        **supply.window(**when),
-    )
+reads: list[int] = []
+
+
+@contextmanager
+def reads_counted() -> Iterator[None]:
+    """Notes in ``reads`` how many statements were sent."""
+    with CaptureQueriesContext(connection) as sent:
+        yield
+    reads.append(len(sent))
+
+
+def find(
+    pool, wanted: Demand, *, exclude: frozenset[str] = frozenset(), seed: int = 0, **when
+) -> Plan | NoFit:
+    window = supply.window(**when)  # asks what time it is, which is not counted
+    with reads_counted():
+        return snapshot.find(
+            pool.pk, wanted, exclude_nodes=exclude, rng=random.Random(seed), **window
+        )
 
 
 def free(node: Node) -> set[str]:
@@ -99,6 +115,20 @@ def test_adjacent_bookings_of_a_device_are_busy_until_the_last_one_ends(pool, cl
     assert cell.busy_until == (clock.now_ms() + 2 * 3_600_000,)
 
 
+def test_an_extended_booking_is_busy_until_its_extension_ends(pool, clock):
+    made = supply.node(pool, gpus=1)
+    for allocation, after in (("alloc_a", 0), ("alloc_a", 1), ("alloc_a", 2), ("alloc_b", 3)):
+        bookings.book(
+            allocation_id=allocation,
+            device_ids=supply.devices(made),
+            **supply.window(timedelta(hours=after), hours=1),
+        )
+    (cell,) = only(pool, hours=1).cells
+    assert cell.busy_until == (clock.now_ms() + 3 * 3_600_000,)
+    (reason,) = find(pool, ONE, hours=1).reasons
+    assert (reason.filter, reason.until_ms) == ("busy", clock.now_ms() + 3 * 3_600_000)
+
+
 def test_unhealthy_and_quarantined_devices_are_counted_and_not_free(pool):
     made = supply.node(pool, gpus=4)
     one, other, *rest = supply.devices(made)
@@ -141,18 +171,38 @@ def test_where_the_peak_over_all_time_leaves_enough_it_is_what_counts(pool):
     assert only(pool, demand(line(1), resources={"vcpu": 55})).resources == {"vcpu": 64}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "narrowed"),
-    [
-        (ONE, True),
-        (demand(line(2), line(3)), True),
-        (demand(line(2, topology=Topology.ANY)), True),
-        (demand(line(2), gang=Gang(2)), False),
-        (Demand(lines=((line(1), line(2)),)), False),
-    ],
-)
-def test_only_plain_requests_are_narrowed(pool, wanted, narrowed):
-    assert read(pool, wanted, whole=False).whole is not narrowed
+def test_a_sample_goes_on_at_the_beginning_where_the_ring_ends(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 3)
+    made = {supply.node(pool, gpus=1).pk for _ in range(5)}
+    for turn in range(-(2**63), 2**63, 2**59):  # somewhere among them lie the five nodes
+        part = read(pool, reach=Reach.NEAR, turn=turn)
+        assert len({node.id for node in part.nodes} & made) == 3
+        assert not part.around
+        everything = read(pool, reach=Reach.AROUND, turn=turn)
+        assert {node.id for node in everything.nodes} == made
+        assert everything.around
+
+
+def test_samples_differ_so_that_rivals_do(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
+    for _ in range(8):
+        supply.node(pool, gpus=1)
+    turns = range(-(2**63), 2**63, 2**59)
+    assert len({read(pool, reach=Reach.NEAR, turn=turn).nodes[0].id for turn in turns}) > 2
+
+
+def test_a_gang_of_one_rack_is_shown_whole_racks(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_PLACES_MAX", 1)
+    racks: dict[str, set[str]] = {}
+    for number in range(6):
+        made = supply.node(pool, gpus=1)
+        rack = f"rack-{number % 2}"
+        eligibility.set_labels(made.pk, {"topology.bc.dev/rack": rack})
+        racks.setdefault(rack, set()).add(made.pk)
+    wanted = demand(line(1), gang=Gang(3, GangTopology.SAME_RACK))
+    found = {node.id for node in read(pool, wanted, reach=Reach.NEAR).nodes}
+    assert found in list(racks.values())
+    assert isinstance(find(pool, wanted), Plan)
 
 
 def test_a_narrowed_read_has_the_best_fit_and_leaves_out_what_cannot_serve(pool, monkeypatch):
@@ -160,13 +210,13 @@ def test_a_narrowed_read_has_the_best_fit_and_leaves_out_what_cannot_serve(pool,
     big, small, tiny, closed, full = (supply.node(pool, gpus=n) for n in (8, 3, 1, 3, 4))
     eligibility.cordon(closed.pk)
     bookings.book(allocation_id="alloc_a", device_ids=supply.devices(full)[:2], **supply.window())
-    nodes = read(pool, demand(line(3)), whole=False).nodes
+    nodes = read(pool, demand(line(3)), reach=Reach.NEAR).nodes
     assert {node.id for node in nodes} == {big.pk, small.pk}
-    assert {node.id for node in read(pool, demand(line(1)), whole=False).nodes} == {
+    assert {node.id for node in read(pool, demand(line(1)), reach=Reach.NEAR).nodes} == {
         tiny.pk,
         full.pk,
     }
-    ranged = read(pool, demand(line(1, most=8)), whole=False)
+    ranged = read(pool, demand(line(1, most=8)), reach=Reach.NEAR)
     assert big.pk in {node.id for node in ranged.nodes}, "as many as fit come first"
 
 
@@ -187,14 +237,60 @@ def test_what_the_likeliest_nodes_cannot_serve_is_looked_for_in_the_whole_pool(p
     assert sum(reason.nodes for reason in again.reasons) == 4
 
 
-def test_a_plain_request_that_fits_is_one_query(pool, django_assert_num_queries):
+def test_a_request_that_fits_near_is_one_read_and_a_refusal_looks_everywhere(pool, monkeypatch):
     supply.node(pool)
-    window = supply.window()
-    with django_assert_num_queries(1):
-        found = snapshot.find(pool.pk, ONE, rng=random.Random(0), **window)
+    assert isinstance(find(pool, ONE), Plan)
+    assert isinstance(find(pool, demand(line(2), gang=Gang(1))), Plan)
+    assert isinstance(find(pool, demand(line(9))), NoFit)
+    assert reads[-3:] == [1, 1, 2]
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
+    for _ in range(3):
+        supply.node(pool, gpus=1)
+    found = find(pool, demand(line(17)))
+    assert isinstance(found, NoFit)
+    assert sum(reason.nodes for reason in found.reasons) == 4
+    assert reads[-1] == 3
+
+
+def test_what_the_sample_lacks_is_found_around_the_pool(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
+    for _ in range(5):
+        supply.node(pool, gpus=1)
+    wanted = supply.node(pool, gpus=8)
+    for seed in range(5):
+        found = find(pool, demand(line(8)), seed=seed)
+        assert isinstance(found, Plan)
+        assert found.node_ids == [wanted.pk]
+        assert reads[-1] <= 2
+
+
+def test_an_alternative_is_taken_only_where_what_is_preferred_is_nowhere(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
+    for _ in range(4):
+        supply.node(pool, gpus=2)
+    large = supply.node(pool, gpus=8)
+    eight_or_two = Demand(lines=((line(8), line(2)),))
+    for _ in range(4):
+        found = find(pool, eight_or_two)
+        assert isinstance(found, Plan)
+        assert found.lines == (line(8),)
+    eligibility.cordon(large.pk)
+    found = find(pool, eight_or_two)
     assert isinstance(found, Plan)
-    with django_assert_num_queries(2):
-        snapshot.find(pool.pk, demand(line(9)), rng=random.Random(0), **window)
+    assert found.lines == (line(2),)
+
+
+def test_the_kind_of_which_most_is_asked_narrows(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 10)
+    made = supply.node(pool, gpus=4)
+    supply.node(pool, gpus=2)
+    named = Term("model", "=", ("H100",))
+    mixed = demand(line(1, selector=(named,)), line(3))
+    assert {node.id for node in read(pool, mixed, reach=Reach.NEAR).nodes} == {made.pk}
+    mig = line(1, device_class=DeviceClass.MIG, profile="1g.10gb")
+    assert {node.id for node in read(pool, demand(mig, line(3)), reach=Reach.NEAR).nodes} == {
+        made.pk
+    }
 
 
 def test_what_is_planned_from_a_read_can_be_booked(pool):
