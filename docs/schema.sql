@@ -724,6 +724,7 @@ CREATE TABLE reservations (
     owner_id text NOT NULL,
     pool_id text NOT NULL,
     tenant_id text NOT NULL,
+    waiting jsonb,
     CONSTRAINT reservations_pkey PRIMARY KEY (id),
     CONSTRAINT reservation_duration_positive CHECK ((duration_ms > 0)),
     CONSTRAINT reservation_window_whole CHECK ((((ends_at IS NULL) AND (starts_at IS NULL)) OR (ends_at >= starts_at))),

@@ -6,12 +6,13 @@ that a create agrees with, as long as nobody else is faster.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import groupby, islice
 
 from bettercompute import sql
+from bettercompute.wire.reasons import Filter
 from pools import snapshot
 from pools.planner.plan import Plan
 from pools.planner.request import Demand, Line
@@ -20,6 +21,14 @@ EARLIEST = sql.load(__package__, "earliest")
 
 CANDIDATES_MAX = 200
 LOOKS_MAX = 10  # each costs a look at the pool; what needs more is answered as not known
+
+# Reasons that pass when others end.
+_OF_TIME = {Filter.BUSY, Filter.RESOURCES, Filter.GANG, Filter.TOPOLOGY}
+
+
+def may_come(filters: Iterable[Filter]) -> bool:
+    """Whether waiting helps against what a request failed at: somebody holds what is missing."""
+    return any(each in _OF_TIME for each in filters)
 
 
 def find(

@@ -5,7 +5,7 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,16 +16,13 @@ from bettercompute.wire import capacity as wire
 from bettercompute.wire.reservations import ReservationRequest
 from pools import attributes, catalogue, earliest, prices, quota, requests, shares, snapshot
 from pools.catalogue import PoolAccess
+from pools.planner import reasons as planner
 from pools.planner.plan import NoFit, Plan
-from pools.planner.reasons import Reason
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 
 CREATE = "compute:reservations:create"
 NOT_YET_AN_ID = "rsv_preview"
-
-# Reasons that pass when others end.
-_OF_TIME = {wire.Filter.BUSY, wire.Filter.RESOURCES, wire.Filter.GANG, wire.Filter.TOPOLOGY}
 
 _RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
@@ -52,9 +49,9 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
     ]
     found = _look(access, request, share, now)
     busy = found.reasons if isinstance(found, NoFit) else ()
-    reasons = [*refused, *map(_reason, busy)]
+    reasons = [*refused, *map(planner.answered, busy)]
     first = None
-    if busy and not refused and _passes_with_time(busy):
+    if busy and not refused and earliest.may_come(reason.filter for reason in busy):
         first = _earliest(caller, access, request, share, now)
     return wire.Preview(
         fits=not reasons,
@@ -66,11 +63,6 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
         reasons=reasons,
         earliest=None if first is None else clock.to_ms(first),
     )
-
-
-def _passes_with_time(reasons: Sequence[Reason]) -> bool:
-    """Whether waiting helps: somebody holds what is missing."""
-    return any(reason.filter in _OF_TIME for reason in reasons)
 
 
 def _earliest(
@@ -154,13 +146,3 @@ def _nodes(found: Plan | NoFit) -> list[wire.PreviewNode]:
         )
         for part in found.parts
     ]
-
-
-def _reason(reason: Reason) -> wire.Reason:
-    return wire.Reason(
-        filter=reason.filter,
-        needs=reason.needs,
-        nodes=reason.nodes,
-        samples=list(reason.samples),
-        until=reason.until_ms,
-    )

@@ -49,7 +49,10 @@ class ReservationsView(ApiView):
         admitted = admission.admit(self.caller(wanted.tenant_id), wanted, idempotency_key=key)
         shown = admitted.shown or waiting.latest(admitted.reservation_id)
         answered = self.answer(
-            shown, status=201 if admitted.created else 200, version=shown.version
+            shown,
+            status=201 if admitted.created else 200,
+            version=shown.version,
+            live=shown.waiting is not None,
         )
         answered["Location"] = f"/api/v1/reservations/{shown.id}"
         if wanted.wait is not None and shown.operation.state == "running":
@@ -70,7 +73,7 @@ class ReservationView(ApiView):
         """Get it."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         shown = queries.get(caller, reservation_id)
-        return self.answer(shown, version=shown.version)
+        return self.answer(shown, version=shown.version, live=shown.waiting is not None)
 
 
 class RenewView(ApiView):

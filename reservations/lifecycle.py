@@ -66,6 +66,9 @@ def move(
         errors.InvalidState: the state table does not allow it.
         errors.Conflict: somebody else changed the row.
     """
+    values = dict(values or {})
+    if reservation.state == ReservationState.PENDING:
+        values["waiting"] = None  # it waits no longer
     reservation.version = transitions.move(
         states.RESERVATION,
         row_id=reservation.id,
@@ -74,7 +77,7 @@ def move(
         after=after,
         values=values,
     )
-    _remember(reservation, after, values or {})
+    _remember(reservation, after, values)
 
 
 def move_allocation(
@@ -98,6 +101,12 @@ def amend(reservation: Reservation, values: Mapping[str, Any]) -> None:
         setattr(reservation, name, value)
     reservation.version += 1
     reservation.save(update_fields=[*values, "version"])
+
+
+def observe(reservation: Reservation, waiting: Mapping[str, Any]) -> None:
+    """Keep what was seen of a locked, pending reservation: no change of it, so no version (C2)."""
+    reservation.waiting = dict(waiting)
+    reservation.save(update_fields=["waiting"])
 
 
 def touch(reservation: Reservation) -> None:

@@ -41,6 +41,9 @@ class Reservation(models.Model):
     conditions = models.JSONField(
         default=list, help_text="[{type, status, reason, message, since}]"
     )
+    waiting = models.JSONField(
+        null=True, help_text="what the last try found, while it is pending; see trials"
+    )
     placements_failed = models.IntegerField(default=0, help_text="the third fails it (R26)")
     bind_deadline = models.DateTimeField(null=True)
     confirmation_id = models.TextField(default="")

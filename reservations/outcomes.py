@@ -10,7 +10,7 @@ from typing import Any
 from bettercompute import clock
 from bettercompute.states import ReservationState
 from pools.planner.reasons import Reason
-from reservations import conditions, lifecycle, moments
+from reservations import conditions, lifecycle, moments, trials
 from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
@@ -101,17 +101,28 @@ def _pending(
         message=explain(outcome),
         now_ms=clock.to_ms(now),
     )
+    trial = trials.after(reservation.waiting, outcome.reasons, now=now)
+    seen = trial.document
     retry = moments.RIVAL_RETRY if outcome.lost_to_rivals else moments.PENDING_RETRY
     effects.wake(lifecycle.KIND, reservation.id, now + retry)
     if reservation.state == ReservationState.PENDING:
         if unschedulable != reservation.conditions:
-            lifecycle.amend(reservation, {"conditions": unschedulable})
+            lifecycle.amend(reservation, {"conditions": unschedulable, "waiting": seen})
+        else:
+            lifecycle.observe(reservation, seen)
         return
     lifecycle.move(
         reservation,
         ReservationState.PENDING,
-        {**values, "conditions": unschedulable, **_requested_window(reservation)},
+        {
+            **values,
+            "conditions": unschedulable,
+            "waiting": seen,
+            **_requested_window(reservation),
+        },
     )
+    if trials.estimate_due(trial) is not None:
+        effects.wake(lifecycle.KIND, reservation.id)  # to work out when it could start
     effects.event(reservation, "pending", reason="Unschedulable")
 
 

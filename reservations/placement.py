@@ -40,7 +40,7 @@ CLASSES = {
 
 # Equal candidates are taken in random order, so that rivals do not collide three times (C18). This
 # spreads load and decides no secret.
-_RNG = random.Random()  # noqa: S311
+RNG = random.Random()  # noqa: S311
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan |
         claim.demand,
         start=window.start,
         end=window.end,
-        rng=_RNG,
+        rng=RNG,
         exclude_nodes=exclude_nodes,
     )
 

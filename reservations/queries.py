@@ -1,6 +1,6 @@
 """Reads of reservations: one, a page, and the rows behind a use case."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,9 @@ from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.base import PAGE_DEFAULT
 from pools import prices
-from reservations import rights
+from reservations import places, rights
 from reservations.models import Allocation, Reservation
+from reservations.places import Place
 
 RESERVATIONS = sql.load(__package__, "queries")
 
@@ -93,7 +94,7 @@ def look(caller: Caller, reservation_id: str) -> tuple[Reservation, wire.Reserva
     """
     rows = _with_parts(Reservation.objects.filter(id=reservation_id))
     row = _visible(caller, rows, reservation_id)
-    return row, _answer(row, _parts(row))
+    return row, _answer(row, _parts(row), places.of([row]))
 
 
 def answer(reservation_id: str) -> wire.Reservation:
@@ -103,7 +104,7 @@ def answer(reservation_id: str) -> wire.Reservation:
         Reservation.DoesNotExist: there is no such row: a mistake of ours.
     """
     row = _with_parts(Reservation.objects.filter(id=reservation_id)).get()
-    return _answer(row, _parts(row))
+    return _answer(row, _parts(row), places.of([row]))
 
 
 def page(
@@ -127,7 +128,8 @@ def page(
         rows = rows.filter(state__in=filters.states)
     found = list(_with_parts(rows).order_by("-created_at", "-id")[: limit + 1])
     more = len(found) > limit
-    shown = tuple(_answer(row, _parts(row)) for row in found[:limit])
+    standing = places.of(found[:limit])
+    shown = tuple(_answer(row, _parts(row), standing) for row in found[:limit])
     return Page(shown, shown[-1].id if more else None)
 
 
@@ -142,7 +144,7 @@ def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
 def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
     """The row as answered, by the transaction that just wrote it and its allocations."""
     parts = [_allocation(allocation) for allocation in sorted(allocations, key=lambda a: a.id)]
-    return _answer(row, parts)
+    return _answer(row, parts, places.of([row]))
 
 
 def live_keys() -> list[str]:
@@ -176,7 +178,9 @@ def _parts(row: Reservation) -> list[wire.Allocation]:
     return [wire.Allocation(**part) for part in read]
 
 
-def _answer(row: Reservation, parts: Sequence[wire.Allocation]) -> wire.Reservation:
+def _answer(
+    row: Reservation, parts: Sequence[wire.Allocation], standing: Mapping[str, Place]
+) -> wire.Reservation:
     bindings = [part.binding for part in parts if part.binding is not None]
     return wire.Reservation(
         id=row.id,
@@ -198,6 +202,7 @@ def _answer(row: Reservation, parts: Sequence[wire.Allocation]) -> wire.Reservat
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,
         lease_until=None if row.lease_until is None else clock.to_ms(row.lease_until),
+        waiting=places.waiting(row, standing.get(row.id)),
     )
 
 

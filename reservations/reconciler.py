@@ -17,6 +17,7 @@ from reservations import (
     conditions,
     degradation,
     ending,
+    estimates,
     lifecycle,
     moments,
     outages,
@@ -58,9 +59,11 @@ def reconcile(key: str, fence: Fence) -> Outcome:
         if reservation.state in _OWNED:
             ownership.refresh(reservation, reservation.read_at)
         effects.flush()
-        if reservation.state != before:
-            return At(reservation.read_at)  # what the new state asks for is due at once
-        return _next(reservation)
+    if reservation.state != before:
+        return At(reservation.read_at)  # what the new state asks for is due at once
+    if reservation.state == ReservationState.PENDING:
+        estimates.refresh(reservation, fence)
+    return _next(reservation)
 
 
 def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:

@@ -73,10 +73,13 @@ async def _look_safely(look: Look, reservation_id: str) -> BaseModel | None:
 
 def _renewed(answer: Answer, found: BaseModel) -> Answer:
     headers = answer.without(b"content-length", b"etag")
+    body = rendering.to_bytes(found)
     version = getattr(found, "version", None)
     if version is not None:
-        headers.append((b"etag", etags.of_version(version).encode()))
-    return Answer(answer.status, headers, rendering.to_bytes(found))
+        live = getattr(found, "waiting", None) is not None
+        etag = etags.of_version_and_content(version, body) if live else etags.of_version(version)
+        headers.append((b"etag", etag.encode()))
+    return Answer(answer.status, headers, body)
 
 
 async def _cancel(task: "asyncio.Future[Message]") -> None:

@@ -16,6 +16,7 @@ from bettercompute.wire.base import (
     Text,
     WireModel,
 )
+from bettercompute.wire.waiting import Waiting
 
 COUNT_MAX = 4_096
 GANG_NODES_MAX = 1_024
@@ -292,6 +293,8 @@ class Reservation(AnswerModel):
     reason: str | None = None
     #: when it ends unless it is renewed (R32); null without a lease
     lease_until: int | None = None
+    #: its place in line and why it waits, while it is pending; changes without its version
+    waiting: Waiting | None = None
 
 
 class Extended(AnswerModel):

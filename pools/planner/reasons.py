@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bettercompute.wire.capacity import Filter
+from bettercompute.wire import reasons as wire
+from bettercompute.wire.reasons import Filter
 
 SAMPLES_MAX = 3
 
@@ -31,6 +32,17 @@ class Reason:
     nodes: int = 0
     samples: tuple[str, ...] = ()
     until_ms: int | None = None
+
+
+def answered(reason: Reason) -> wire.Reason:
+    """The reason as a preview and a pending reservation answer it."""
+    return wire.Reason(
+        filter=reason.filter,
+        needs=reason.needs,
+        nodes=reason.nodes,
+        samples=list(reason.samples),
+        until=reason.until_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True)
