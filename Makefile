@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV ?= .venv
 UV ?=
 ARGS ?=
-# Processes that run the tests, each on services of its own.
-WORKERS ?= 2
+# Processes that run the tests, each on services of its own: one mostly waits for real processes.
+WORKERS ?= 3
 
 PY := $(VENV)/bin/python
 MANAGE := $(PY) manage.py
@@ -23,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast torture simulate planes faults guards lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast test-long torture simulate planes faults guards lint format types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -41,6 +41,9 @@ test: setup ## The test suite on services of its own; ARGS="-k lease" picks, WOR
 
 test-fast: setup ## Tests that need no database
 	@exec $(PY) -m pytest tests/unit $(ARGS)
+
+test-long: setup ## The tests that `make test` leaves out: each takes a minute, or repeats another
+	@exec $(PYTEST) -m long $(ARGS)
 
 torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it another or longer
 	@exec $(PYTEST) tests/concurrency -k torture -s $(ARGS)

@@ -61,8 +61,14 @@ TEMPLATES = _files("templates", suffixes=(".html",))
 STATIC = _files("static", suffixes=(".css", ".js"))
 
 
-def _named(text, *kinds):
+@functools.cache
+def _definitions(text):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+
+
+def _named(text, *kinds):
+    return [node for node in _definitions(text) if isinstance(node, kinds)]
 
 
 def long_functions(text):

@@ -249,7 +249,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_a_lease_lapses_after_its_time_with_the_api_there_and_not_before(
     clock: SimulatedClock, steps: list[tuple[str, int]]

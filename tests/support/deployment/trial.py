@@ -151,13 +151,16 @@ class Trial:
         In the end all is given back, and nothing stays held: the next trial begins like this one.
         """
         running = self.deployment
-        assert running.invariants() == []
+        broken = running.invariants()
+        assert not broken, "\n".join(broken)
         settle(running.violations)
         waiting.until(lambda: not running.undelivered(), "every event to be delivered")
-        assert running.sql(_TOLD_TWICE) == []
+        told_twice = running.sql(_TOLD_TWICE)
+        assert not told_twice, told_twice
         self._check_history()
         known = {key for (key,) in running.sql("SELECT id FROM reservations")}
-        assert self._acknowledged() - known == set()
+        lost = self._acknowledged() - known
+        assert not lost, sorted(lost)
         self._give_back()
         settle(running.held)
 
