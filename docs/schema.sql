@@ -669,11 +669,16 @@ CREATE TABLE quota_charges (
     resource text NOT NULL,
     amount bigint NOT NULL,
     tenant_id text NOT NULL,
+    account_id text,
+    pool_id text,
     CONSTRAINT quota_charges_pkey PRIMARY KEY (id),
     CONSTRAINT quota_charged_once UNIQUE (owner_key, resource),
     CONSTRAINT quota_charge_positive CHECK ((amount > 0)),
+    CONSTRAINT quota_charges_account_id_ba180997_fk_accounts_id FOREIGN KEY (account_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT quota_charges_pool_id_c78cf5ad_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT quota_charges_tenant_id_8ae3ca2f_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );
+CREATE INDEX quota_charges_of_member ON public.quota_charges USING btree (tenant_id, account_id);
 CREATE INDEX quota_charges_tenant_id_8ae3ca2f ON public.quota_charges USING btree (tenant_id);
 CREATE INDEX quota_charges_tenant_id_8ae3ca2f_like ON public.quota_charges USING btree (tenant_id text_pattern_ops);
 
@@ -684,11 +689,20 @@ CREATE TABLE quota_usage (
     max bigint NOT NULL,
     version bigint NOT NULL,
     tenant_id text NOT NULL,
+    offer_id text,
+    pool_id text,
     CONSTRAINT quota_usage_pkey PRIMARY KEY (id),
-    CONSTRAINT quota_once_per_tenant UNIQUE (tenant_id, resource),
+    CONSTRAINT quota_once_per_scope UNIQUE NULLS NOT DISTINCT (tenant_id, resource, pool_id, offer_id),
     CONSTRAINT quota_not_negative CHECK (((used >= 0) AND (max >= 0))),
+    CONSTRAINT quota_of_an_offer_is_in_its_pool CHECK (((offer_id IS NULL) OR (pool_id IS NOT NULL))),
+    CONSTRAINT quota_usage_offer_id_7f0bf370_fk_offers_id FOREIGN KEY (offer_id) REFERENCES offers(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT quota_usage_pool_id_debf123b_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT quota_usage_tenant_id_9fb11e71_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );
+CREATE INDEX quota_usage_offer_id_7f0bf370 ON public.quota_usage USING btree (offer_id);
+CREATE INDEX quota_usage_offer_id_7f0bf370_like ON public.quota_usage USING btree (offer_id text_pattern_ops);
+CREATE INDEX quota_usage_pool_id_debf123b ON public.quota_usage USING btree (pool_id);
+CREATE INDEX quota_usage_pool_id_debf123b_like ON public.quota_usage USING btree (pool_id text_pattern_ops);
 CREATE INDEX quota_usage_tenant_id_9fb11e71 ON public.quota_usage USING btree (tenant_id);
 CREATE INDEX quota_usage_tenant_id_9fb11e71_like ON public.quota_usage USING btree (tenant_id text_pattern_ops);
 

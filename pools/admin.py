@@ -1,6 +1,7 @@
 """Operators' registers of pools: what is supplied, to whom, up to which limits."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -8,8 +9,9 @@ from django.contrib import admin
 
 from bettercompute import errors
 from bettercompute.operators.editing import EditedAdmin, ReasonedForm
+from bettercompute.operators.operations import Effect, Operation, Outcome
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
-from pools import catalogue, quota
+from pools import catalogue, limits, quota
 from pools.models import Offer, Pool, QuotaCharge, QuotaUsage
 
 
@@ -105,30 +107,79 @@ class QuotaForm(ReasonedForm):
             )
 
 
+def _lifting(account: Any, row: QuotaUsage) -> Effect:
+    """What taking the limit of a pool away means."""
+    _require_of_pool(row)
+    said = (
+        f"{row.tenant} holds {row.used} of {row.max} {row.resource} in {row.pool}.",
+        "Only the tenant's own quota limits it there from the next request on.",
+    )
+    return Effect(said)
+
+
+def _lift(account: Any, row: QuotaUsage, answers: Mapping[str, Any]) -> Outcome:
+    _require_of_pool(row)
+    assert row.pool_id is not None
+    limits.lift_pool(row.tenant_id, row.pool_id, row.resource)
+    return Outcome("It is not limited there any more.")
+
+
+def _require_of_pool(row: QuotaUsage) -> None:
+    if row.pool_id is None:
+        raise errors.InvalidState("A tenant's own quota stays; without one it may hold nothing.")
+    if row.offer_id is not None:
+        raise errors.InvalidState("An offer's limit is changed with the offer.")
+
+
 @admin.register(QuotaUsage)
 class QuotaAdmin(EditedAdmin):
-    """What each tenant holds of a resource and may hold."""
+    """What each tenant holds of a resource and may hold: over all pools, in one, or by an offer."""
 
     form = QuotaForm
-    list_display = ("tenant", "resource", "used", "max")
+    list_display = ("tenant", "pool", "offer", "resource", "used", "max")
     list_display_links = ("resource",)
-    list_select_related = ("tenant",)
+    list_select_related = ("tenant", "pool", "offer")
     list_filter = (one_of("resource", quota.RESOURCES),)
-    search_fields = ("tenant__slug__exact", "tenant__id__exact")
-    search_help_text = "Exact id or slug of a tenant"
-    ordering = ("tenant", "resource")
-    on_add = ("tenant", "resource", "max")
+    search_fields = ("tenant__slug__exact", "tenant__id__exact", "pool__id__exact")
+    search_help_text = "Exact id or slug of a tenant, or id of a pool"
+    ordering = ("tenant", "pool", "offer", "resource")
+    on_add = ("tenant", "pool", "resource", "max")
     on_change = ("max",)
+    optional = frozenset({"pool"})
     guarded = False  # its version moves with every charge, which changes no limit
+    operations = (
+        Operation(
+            "lift",
+            "Take this limit away",
+            _lifting,
+            _lift,
+            offered=lambda row: row.pool_id is not None and row.offer_id is None,
+            several=False,
+        ),
+    )
 
     def add_row(self, account: Any, values: dict[str, Any]) -> QuotaUsage:
         """A first limit."""
-        quota.set_max(values["tenant"].pk, values["resource"], values["max"])
-        return QuotaUsage.objects.get(tenant=values["tenant"], resource=values["resource"])
+        _limit(values["tenant"].pk, values["pool"], values["resource"], values["max"])
+        return QuotaUsage.objects.get(
+            tenant=values["tenant"],
+            pool=values["pool"],
+            offer=None,
+            resource=values["resource"],
+        )
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
         """Another limit; below what is held it admits nothing new."""
-        quota.set_max(row.tenant_id, row.resource, values["max"])
+        if row.offer_id is not None:
+            raise errors.InvalidState("An offer's limit is changed with the offer.")
+        _limit(row.tenant_id, row.pool, row.resource, values["max"])
+
+
+def _limit(tenant_id: str, pool: Pool | None, resource: str, maximum: int) -> None:
+    if pool is None:
+        quota.set_max(tenant_id, resource, maximum)
+    else:
+        limits.limit_pool(tenant_id, pool.pk, resource, maximum)
 
 
 @admin.register(QuotaCharge)

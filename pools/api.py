@@ -65,10 +65,4 @@ class QuotasView(ApiView):
         """List what the tenant holds and may hold."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         rows = quota.usage(caller.tenant_id)
-        return self.answer(
-            wire.QuotaList(
-                items=[
-                    wire.Quota(resource=row.resource, used=row.used, max=row.max) for row in rows
-                ]
-            )
-        )
+        return self.answer(wire.QuotaList(items=[wire.Quota(**row.as_wire()) for row in rows]))

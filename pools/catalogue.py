@@ -15,7 +15,7 @@ from bettercompute.iam.models import Tenant
 from bettercompute.web import etags
 from bettercompute.wire.base import WireModel
 from bettercompute.wire.reservations import Binding
-from pools import quota
+from pools import limits, quota
 from pools.models import Offer, Placer, Pool
 from pools.requests import NormalisedRequest
 
@@ -212,19 +212,19 @@ def offer(
 ) -> Offer:
     """Let another tenant book a pool; once more changes nothing but the terms.
 
-    ``resources`` (vcpu, memoryGiB) may be booked beyond the GPUs' share by a tenant that has no
-    quota of its own for them (R30).
+    ``resources`` are the most that the tenant may hold by it: GPUs, and CPUs and memory beyond the
+    GPUs' share. For the latter it needs no quota of its own where the offer names them (R30).
 
     Raises:
-        errors.InvalidInput: another resource is named.
+        errors.InvalidInput: another resource is named, or an amount that is none.
         errors.PreconditionFailed: the offer's version is not one of ``if_match`` (C2).
     """
     named = dict(resources or {})
-    unknown = sorted(set(named) - {quota.VCPU, quota.MEMORY_GIB})
-    if unknown:
-        raise errors.InvalidInput.at(f"resources.{unknown[0]}", "must be vcpu or memoryGiB")
+    _check_offered(named)
     with transaction.atomic():
-        quota.grant_missing(tenant.pk, named)
+        limits.await_charges()
+        beyond_share = {name: most for name, most in named.items() if name != quota.GPU_MILLI}
+        quota.grant_missing(tenant.pk, beyond_share)
         made, is_new = Offer.objects.select_for_update(no_key=True).get_or_create(
             pool=pool, tenant=tenant, defaults={"resources": named}
         )
@@ -232,7 +232,17 @@ def offer(
             etags.require(made.version, if_match)
             made.resources, made.version = named, made.version + 1
             made.save(update_fields=["resources", "version"])
+        limits.limit_offer(made.pk, named)
     return made
+
+
+def _check_offered(named: Mapping[str, int]) -> None:
+    for resource, most in named.items():
+        path = f"resources.{resource}"
+        if resource not in quota.RESOURCES:
+            raise errors.InvalidInput.at(path, f"must be one of {', '.join(quota.RESOURCES)}")
+        if type(most) is not int or not 0 <= most <= quota.AMOUNT_MAX:
+            raise errors.InvalidInput.at(path, "must be a whole number between 0 and 2^63 - 1")
 
 
 @lru_cache(maxsize=256)

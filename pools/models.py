@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from django.conf import settings
 from django.db import models
 
 from bettercompute import ids
@@ -47,7 +48,11 @@ class Offer(models.Model):
     id = models.TextField(primary_key=True, default=partial(ids.new, "off"))
     pool = models.ForeignKey(Pool, models.CASCADE, related_name="offers")
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="offers", help_text="to whom")
-    resources = models.JSONField(default=dict, help_text="{vcpu, memoryGiB} beyond the GPUs' share")
+    resources = models.JSONField(
+        default=dict,
+        help_text="{gpuMilli, vcpu, memoryGiB}: the most held by it; CPUs and memory beyond the"
+        " GPUs' share",
+    )
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(db_default=ComputeNow())
 
@@ -62,12 +67,23 @@ class Offer(models.Model):
 
 
 class QuotaUsage(models.Model):
-    """How much of a resource a tenant holds, and may hold (C14).
+    """How much of a resource a tenant holds, and may hold (C14): over all, in a pool, by an offer.
 
     Resources: ``gpuMilli`` (thousandths of a GPU), ``vcpu``, ``memoryGiB``.
     """
 
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="quotas")
+    pool = models.ForeignKey(
+        Pool,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="empty: over all pools",
+    )
+    offer = models.ForeignKey(
+        Offer, models.CASCADE, null=True, related_name="+", help_text="whose limit this is"
+    )
     resource = models.TextField()
     used = models.BigIntegerField(default=0)
     max = models.BigIntegerField()
@@ -77,7 +93,15 @@ class QuotaUsage(models.Model):
         db_table = "quota_usage"
         verbose_name = "quota"
         constraints = [
-            models.UniqueConstraint(name="quota_once_per_tenant", fields=["tenant", "resource"]),
+            models.UniqueConstraint(
+                name="quota_once_per_scope",
+                fields=["tenant", "resource", "pool", "offer"],
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                name="quota_of_an_offer_is_in_its_pool",
+                condition=models.Q(offer__isnull=True) | models.Q(pool__isnull=False),
+            ),
             models.CheckConstraint(
                 name="quota_not_negative", condition=models.Q(used__gte=0) & models.Q(max__gte=0)
             ),
@@ -92,6 +116,17 @@ class QuotaCharge(models.Model):
 
     owner_key = models.TextField(help_text="the reservation's id")
     tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
+    # Found by the reservation or by its holder: a charge is written at every create, so an index
+    # that nothing reads would cost each of them.
+    pool = models.ForeignKey(Pool, models.CASCADE, null=True, related_name="+", db_index=False)
+    account = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="who holds it",
+    )
     resource = models.TextField()
     amount = models.BigIntegerField()
 
@@ -100,6 +135,9 @@ class QuotaCharge(models.Model):
         constraints = [
             models.UniqueConstraint(name="quota_charged_once", fields=["owner_key", "resource"]),
             models.CheckConstraint(name="quota_charge_positive", condition=models.Q(amount__gt=0)),
+        ]
+        indexes = [
+            models.Index(name="quota_charges_of_member", fields=["tenant", "account"]),
         ]
 
     def __str__(self) -> str:

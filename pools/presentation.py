@@ -12,7 +12,7 @@ from bettercompute.pages import axis, moments, parts, spans
 from pools import quota
 from pools.catalogue import PoolAccess
 from pools.models import Placer
-from pools.quota import Usage
+from pools.quota import QuotaKey, Usage
 from pools.supply import Supply
 
 SPARK = timedelta(hours=48)
@@ -20,6 +20,11 @@ _RESOURCES = {
     quota.GPU_MILLI: ("GPUs", 1000),
     quota.VCPU: ("Host CPUs", 1),
     quota.MEMORY_GIB: ("Host memory GiB", 1),
+}
+_SCOPES: Mapping[quota.Scope, str] = {
+    "tenant": "",
+    "pool": " in this pool",
+    "offer": " by this pool’s offer",
 }
 _PLACING = {Placer.INLINE: "at once", Placer.QUEUED: "from a queue, by priority, then age"}
 
@@ -139,17 +144,27 @@ def _next_change(levels: Sequence[tuple[datetime, int]], now: datetime, zone: tz
 
 
 def quota_lines(
-    usages: Iterable[Usage], *, added: Mapping[str, int] | None = None
+    usages: Iterable[Usage], *, added: Mapping[QuotaKey, int] | None = None
 ) -> tuple[parts.QuotaLine, ...]:
     """A tenant's quotas; ``added`` is the part of what is used that is only proposed."""
     lines = []
     for usage in usages:
         label, unit = _RESOURCES.get(usage.resource, (usage.resource, 1))
-        proposed = (added or {}).get(usage.resource, 0)
         lines.append(
-            parts.quota(label, used=usage.used, maximum=usage.max, unit=unit, added=proposed)
+            parts.quota(
+                f"{label}{_SCOPES[usage.scope]}",
+                used=usage.used,
+                maximum=usage.max,
+                unit=unit,
+                added=(added or {}).get(usage.key, 0),
+            )
         )
     return tuple(lines)
+
+
+def quotas_in(pool_id: str, usages: Iterable[Usage]) -> list[Usage]:
+    """Those of a tenant's quotas that limit what it holds in a pool."""
+    return [usage for usage in usages if usage.pool_id in (None, pool_id)]
 
 
 def limits(pool: PoolAccess) -> tuple[parts.Fact, ...]:

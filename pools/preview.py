@@ -42,7 +42,7 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
     catalogue.check_binding(access, request)
     share = shares.host_share(access, request)
     charges = shares.charges(request, share, access)
-    after = quota.after(caller.tenant_id, charges)
+    after = quota.after(caller.tenant_id, charges, pool_id=access.pool_id)
     refused = [
         *_denials(caller, access, request, share, now_ms),
         *_over_quota(after, charges),
@@ -57,9 +57,7 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
         fits=not reasons,
         nodes=_nodes(found),
         quote=prices.quote(gpu_milli=charges[quota.GPU_MILLI], duration_ms=request.duration_ms),
-        quota_after=[
-            wire.QuotaAfter(resource=row.resource, used=row.used, max=row.max) for row in after
-        ],
+        quota_after=[wire.QuotaAfter(**row.as_wire()) for row in after],
         reasons=reasons,
         earliest=None if first is None else clock.to_ms(first),
     )
@@ -129,12 +127,19 @@ def _over_quota(after: list[quota.Usage], charges: Mapping[str, int]) -> list[wi
     return [
         wire.Reason(
             filter=wire.Filter.QUOTA,
-            needs=f"{charges[row.resource]} {row.resource}, of which"
+            needs=f"{charges[row.resource]} {row.resource}{_OF_QUOTA[row.scope]}, of which"
             f" {max(0, row.max - row.used + charges[row.resource])} are left of {row.max}",
         )
         for row in after
         if row.used > row.max
     ]
+
+
+_OF_QUOTA: Mapping[quota.Scope, str] = {
+    "tenant": "",
+    "pool": " in this pool",
+    "offer": " by this pool's offer",
+}
 
 
 def _nodes(found: Plan | NoFit) -> list[wire.PreviewNode]:

@@ -2,12 +2,17 @@
 
 A charge is one guarded statement that also writes a *charge row* per resource; a refund deletes
 those rows and gives back what they said. So use is always the sum of the charge rows, no refund
-happens twice, and no charge passes the limit, whoever else runs. A resource without a row is
-granted nothing.
+happens twice, and no charge passes a limit, whoever else runs.
+
+A tenant has one quota of each resource over all its pools; a resource without one is granted
+nothing. Beside it a pool, or the offer of a pool, may limit what the tenant holds there
+(``pools.limits``); then all that apply must have room. A charge row names its pool, so each quota
+counts the charges of its scope.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from bettercompute import errors, sql
 
@@ -20,6 +25,8 @@ RESOURCES = (GPU_MILLI, MEMORY_GIB, VCPU)
 AMOUNT_MAX = 2**63 - 1
 
 Amounts = Mapping[str, int]
+Scope = Literal["tenant", "pool", "offer"]
+QuotaKey = tuple[str, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,32 @@ class Usage:
     resource: str
     used: int
     max: int
+    pool_id: str | None = None  #: None: over all pools
+    offer_id: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What it counts: all of the tenant's, what is in a pool, or held by a pool's offer."""
+        if self.pool_id is None:
+            return "tenant"
+        return "pool" if self.offer_id is None else "offer"
+
+    @property
+    def key(self) -> QuotaKey:
+        """What tells it from the tenant's other quotas."""
+        return (self.resource, self.pool_id, self.offer_id)
+
+    def as_wire(self) -> dict[str, Any]:
+        """The fields it has on the wire."""
+        return {**asdict(self), "scope": self.scope}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one member of a tenant holds or waits for."""
+
+    reservations: int
+    gpu_milli: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +72,23 @@ class Unbalanced:
     resource: str
     used: int
     charged: int
+    pool_id: str | None = None
+    offer_id: str | None = None
 
 
-def charge(tenant_id: str, owner_key: str, amounts: Amounts) -> None:
+def charge(
+    tenant_id: str,
+    owner_key: str,
+    amounts: Amounts,
+    *,
+    pool_id: str | None = None,
+    account_id: str | None = None,
+) -> None:
     """Charge a reservation for all these amounts or none, in the caller's transaction.
 
     Raises:
-        errors.QuotaExceeded: with the resource, what is used of it, the limit and what was asked.
+        errors.QuotaExceeded: with the quota that is in the way, what is used of it, its limit and
+            what was asked.
         errors.InvalidInput: an amount that no quota can hold.
     """
     asked = _checked(amounts)
@@ -55,12 +98,14 @@ def charge(tenant_id: str, owner_key: str, amounts: Amounts) -> None:
         "charge",
         tenant_id=tenant_id,
         owner_key=owner_key,
+        pool_id=pool_id,
+        account_id=account_id,
         resources=list(asked),
         amounts=list(asked.values()),
     )
     if charged != len(asked):
         assert charged == 0, "a charge is all or nothing"
-        raise _exceeded(tenant_id, asked)
+        raise _exceeded(tenant_id, asked, pool_id)
 
 
 def refund(owner_key: str) -> None:
@@ -85,17 +130,23 @@ def lower(owner_key: str, amounts: Amounts) -> None:
 
 
 def usage(tenant_id: str) -> list[Usage]:
-    """Every quota of a tenant."""
+    """Every quota of a tenant: over all its pools first, then by pool."""
     return [Usage(*row) for row in QUOTA.all("usage", tenant_id=tenant_id)]
 
 
-def after(tenant_id: str, amounts: Amounts) -> list[Usage]:
+def held(tenant_id: str, account_id: str, *, besides: str = "") -> Held:
+    """What a member of the tenant is charged for now, without the reservation ``besides``."""
+    row = QUOTA.one("held", tenant_id=tenant_id, account_id=account_id, besides=besides)
+    assert row is not None
+    return Held(*row)
+
+
+def after(tenant_id: str, amounts: Amounts, *, pool_id: str | None = None) -> list[Usage]:
     """The quotas a charge would touch, as they would be after it; over the limit included."""
-    known = {row.resource: row for row in usage(tenant_id)}
+    asked = _checked(amounts)
     return [
-        Usage(resource, row.used + amount, row.max)
-        for resource, amount in _checked(amounts).items()
-        for row in [known.get(resource, Usage(resource, 0, 0))]
+        replace(row, used=row.used + asked[row.resource])
+        for row in _applying(tenant_id, asked, pool_id)
     ]
 
 
@@ -105,11 +156,20 @@ def set_max(tenant_id: str, resource: str, maximum: int) -> None:
     Raises:
         errors.InvalidInput: an unknown resource, or a limit that cannot be stored.
     """
+    check_limit(resource, maximum)
+    QUOTA.run("set_max", tenant_id=tenant_id, resource=resource, max=maximum)
+
+
+def check_limit(resource: str, maximum: int) -> None:
+    """Refuse a limit that is none.
+
+    Raises:
+        errors.InvalidInput: an unknown resource, or a limit that cannot be stored.
+    """
     if resource not in RESOURCES:
         raise errors.InvalidInput.at("resource", f"must be one of {', '.join(RESOURCES)}")
     if not 0 <= maximum <= AMOUNT_MAX:
         raise errors.InvalidInput.at("max", "must be between 0 and 2^63 - 1")
-    QUOTA.run("set_max", tenant_id=tenant_id, resource=resource, max=maximum)
 
 
 def grant_missing(tenant_id: str, amounts: Amounts) -> None:
@@ -136,16 +196,40 @@ def _checked(amounts: Amounts) -> dict[str, int]:
     return {name: amounts[name] for name in sorted(amounts) if amounts[name]}
 
 
-def _exceeded(tenant_id: str, asked: Amounts) -> errors.QuotaExceeded:
+def _applying(tenant_id: str, asked: Amounts, pool_id: str | None) -> list[Usage]:
+    """The quotas that a charge is judged by; the tenant's own too where it has none."""
+    applying = [
+        row
+        for row in usage(tenant_id)
+        if row.resource in asked and (row.pool_id is None or row.pool_id == pool_id)
+    ]
+    granted = {row.resource for row in applying if row.pool_id is None}
+    missing = [Usage(resource, 0, 0) for resource in asked if resource not in granted]
+    return sorted(
+        [*applying, *missing], key=lambda row: (row.pool_id or "", row.offer_id or "", row.resource)
+    )
+
+
+def _exceeded(tenant_id: str, asked: Amounts, pool_id: str | None) -> errors.QuotaExceeded:
     """Which quota is in the way; read after the fact, so it may have room again by now."""
-    known = {row.resource: row for row in usage(tenant_id)}
-    rows = [known.get(resource, Usage(resource, 0, 0)) for resource in asked]
+    rows = _applying(tenant_id, asked, pool_id)
     row = max(rows, key=lambda row: row.used + asked[row.resource] - row.max)
     amount = asked[row.resource]
+    named = {"poolId": row.pool_id, "offerId": row.offer_id}
     return errors.QuotaExceeded(
-        f"{amount} {row.resource} more would exceed the quota: {row.used} of {row.max} are in use.",
+        f"{amount} {row.resource} more would exceed {_WHOSE[row.scope]}: "
+        f"{row.used} of {row.max} are in use.",
+        quota=row.scope,
+        **{name: value for name, value in named.items() if value is not None},
         resource=row.resource,
         used=row.used,
         max=row.max,
         asked=amount,
     )
+
+
+_WHOSE: Mapping[Scope, str] = {
+    "tenant": "the quota",
+    "pool": "the quota in this pool",
+    "offer": "what this pool's offer allows",
+}

@@ -145,7 +145,13 @@ def _place_allowed(
         assert reservation is not None
         if reservation.state != ReservationState.DRAFT:
             return Admitted(draft.id, created=False)
-        quota.charge(reservation.tenant_id, reservation.id, shares.charges(request, share, access))
+        quota.charge(
+            reservation.tenant_id,
+            reservation.id,
+            shares.charges(request, share, access),
+            pool_id=reservation.pool_id,
+            account_id=reservation.owner_id,
+        )
         effects = Effects()
         decided = {"decision": _kept(decision)}
         if access.queued:

@@ -45,11 +45,11 @@ def charges_of_live_reservations() -> Iterable[Finding]:
 
 @findings.check("reservations.uncharged", invariant=True)
 def uncharged_reservations() -> Iterable[Finding]:
-    """Every reservation that has not ended is charged to its quota (C14)."""
+    """Every reservation that has not ended is charged: to its tenant, pool and owner (C14)."""
     yield from _offenders(
         "uncharged",
         check="reservations.uncharged",
-        says="live reservations are charged to no quota",
+        says="live reservations are charged to no quota, or to another's",
         do="Report it: this must not happen.",
     )
 

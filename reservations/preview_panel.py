@@ -185,7 +185,10 @@ def _nodes(nodes: Sequence[PreviewNode]) -> str:
 
 def _quota(preview: Preview, before: Sequence[Usage]) -> tuple[parts.QuotaLine, ...]:
     """What the quotas would be; what is new in them is drawn in another colour."""
-    used = {usage.resource: usage.used for usage in before}
-    after = [Usage(row.resource, row.used, row.max) for row in preview.quota_after]
-    added = {row.resource: row.used - used.get(row.resource, 0) for row in after}
+    used = {usage.key: usage.used for usage in before}
+    after = [
+        Usage(row.resource, row.used, row.max, row.pool_id, row.offer_id)
+        for row in preview.quota_after
+    ]
+    added = {row.key: row.used - used.get(row.key, 0) for row in after}
     return pools.quota_lines(after, added=added)

@@ -36,7 +36,8 @@ def pools(session: Session) -> None:
     """List the pools you may book, what is free, and your quotas."""
     with session.client() as client:
         found, quotas = client.pools.list(), client.quotas()
-    session.out.show(views.pools(found, quotas, readers.here()))
+    reader = readers.here({pool.id: pool.name for pool in found})
+    session.out.show(views.pools(found, quotas, reader))
 
 
 @click.command()

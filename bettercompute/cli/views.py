@@ -206,13 +206,22 @@ def pools(found: Sequence[Pool], quotas: Sequence[Quota], reader: Reader) -> Sho
     columns = ("NAME", "ID", "REGION", "NODES", "DEVICES", "FREE", "NEXT FREE")
     human: list[str | Table] = [Table(columns, rows, "No pool is open to this tenant.")]
     if quotas:
-        used = [(each.resource, str(each.used), str(each.max)) for each in quotas]
-        human += ["", Table(("QUOTA", "USED", "MAX"), used, "")]
+        used = [
+            (each.resource, _scope(each, reader), str(each.used), str(each.max)) for each in quotas
+        ]
+        human += ["", Table(("QUOTA", "OF", "USED", "MAX"), used, "")]
     return Shown(
         document={"items": found, "quotas": quotas},
         ids=[pool.id for pool in found],
         human=human,
     )
+
+
+def _scope(quota: Quota, reader: Reader) -> str:
+    if quota.pool_id is None:
+        return "all pools"
+    pool = reader.pool(quota.pool_id)
+    return f"pool {pool}" if quota.offer_id is None else f"offer of pool {pool}"
 
 
 def leases(found: Sequence[Lease], reader: Reader) -> Shown:

@@ -48,7 +48,9 @@ def pool(request: HttpRequest, visitor: Visitor, pool_id: str) -> HttpResponse:
         ranges=_links(pool_id, chosen),
         timeline=_timeline(visitor, pool_id, _scale(chosen, visitor.now)),
         limits=presentation.limits(found.access),
-        quota=presentation.quota_lines(quota.usage(visitor.caller.tenant_id)),
+        quota=presentation.quota_lines(
+            presentation.quotas_in(pool_id, quota.usage(visitor.caller.tenant_id))
+        ),
     )
     return rendering.render(request, "pools/detail.html", page, section="pools")
 

@@ -1,6 +1,7 @@
 """Capacity on the wire: the preview (R20)."""
 
 from bettercompute.wire.base import AnswerModel
+from bettercompute.wire.pools import Quota
 from bettercompute.wire.reasons import Filter as Filter  # noqa: PLC0414  # its own vocabulary, too
 from bettercompute.wire.reasons import Reason as Reason  # noqa: PLC0414
 from bettercompute.wire.reservations import Quote
@@ -14,12 +15,8 @@ class PreviewNode(AnswerModel):
     device_ids: list[str]
 
 
-class QuotaAfter(AnswerModel):
+class QuotaAfter(Quota):
     """One quota as it would be afterwards."""
-
-    resource: str
-    used: int
-    max: int
 
 
 class Preview(AnswerModel):

@@ -1,5 +1,7 @@
 """Pools and quotas on the wire (A4)."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from bettercompute.wire.base import AnswerModel, EpochMs, TenantQuery
@@ -96,15 +98,18 @@ class Timeline(AnswerModel):
 
 
 class Quota(AnswerModel):
-    """What a tenant holds of a resource, and may hold."""
+    """What a tenant holds of a resource, and may hold: over all pools, in one, or by an offer."""
 
     resource: str
     used: int
     max: int
+    scope: Literal["tenant", "pool", "offer"] = "tenant"
+    pool_id: str | None = None
+    offer_id: str | None = None
 
 
 class QuotaList(AnswerModel):
-    """Every quota of a tenant. A resource that is not listed is granted nothing."""
+    """Every quota of a tenant. A resource that its own quotas do not list is granted nothing."""
 
     items: list[Quota]
     next_cursor: str | None = None

@@ -102,12 +102,17 @@ HAVING count(allocations.id) < CASE
 ORDER BY reservations.id;
 
 -- name: uncharged
+-- Where and to whom it is charged is what the quotas of pools and offers, and policies, count.
 SELECT reservations.id
 FROM reservations
 WHERE reservations.state IN ('awaiting-confirmation', 'pending', 'placed', 'binding', 'active')
     AND NOT EXISTS (
         SELECT FROM quota_charges
-        WHERE quota_charges.owner_key = reservations.id AND quota_charges.resource = 'gpuMilli'
+        WHERE quota_charges.owner_key = reservations.id
+            AND quota_charges.resource = 'gpuMilli'
+            AND quota_charges.tenant_id = reservations.tenant_id
+            AND quota_charges.pool_id = reservations.pool_id
+            AND quota_charges.account_id = reservations.owner_id
     )
 ORDER BY reservations.id;
 

@@ -13,6 +13,13 @@ TENANT_ID = "ten_acme"
 POOL_ID = "pool_main"
 RESERVATION_ID = "rsv_first"
 
+_QUOTA = {
+    "resource": "gpuMilli",
+    "max": 256_000,
+    "scope": "tenant",
+    "poolId": None,
+    "offerId": None,
+}
 _OPERATIONS = {"pending": "waiting", "failed": "failed", "denied": "failed"}
 
 
@@ -120,7 +127,7 @@ def preview(**changes: Any) -> dict[str, Any]:
         "fits": True,
         "nodes": [{"nodeId": "node_1", "name": "main-0", "deviceIds": ["GPU-1", "GPU-2"]}],
         "quote": {"gpuHours": 16.0, "price": None, "currency": None},
-        "quotaAfter": [{"resource": "gpuMilli", "used": 2_000, "max": 256_000}],
+        "quotaAfter": [{**_QUOTA, "used": 2_000}],
         "reasons": [],
         "earliest": None,
         **changes,

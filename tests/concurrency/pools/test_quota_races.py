@@ -6,9 +6,9 @@ import pytest
 from django.db.models import F
 
 from bettercompute import errors
-from pools import checks, quota
+from pools import checks, limits, quota
 from pools.models import QuotaUsage
-from tests.support import cast, sessions
+from tests.support import cast, sessions, supply
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -109,6 +109,59 @@ def test_a_charge_that_waits_for_a_refund_gets_all_its_resources(acme):
         rival.commit()
         step.result()
     assert used(acme) == 7_000
+    assert checks.quota_equals_charges() == []
+
+
+@pytest.mark.rule("C14")
+def test_racing_charges_in_a_limited_pool_pass_neither_its_limit_nor_the_tenants(acme):
+    limited, other = supply.pool().pk, supply.pool().pk
+    limits.limit_pool(acme, limited, "gpuMilli", 3_000)
+
+    def contender(racer: int):
+        def charge() -> str:
+            pool_id = limited if racer % 2 else other
+            try:
+                amounts = {"gpuMilli": 1_000, "vcpu": 1}
+                quota.charge(acme, f"rsv_{racer}", amounts, pool_id=pool_id)
+            except errors.QuotaExceeded:
+                return ""
+            return pool_id
+
+        return charge
+
+    won = sessions.race(*[contender(racer) for racer in range(12)])
+    # The order is anybody's: all of the tenant's 7, at most 3 of them in the limited pool.
+    assert won.count(limited) <= 3
+    assert won.count(other) == min(6, 7 - won.count(limited))
+    assert checks.quota_equals_charges() == []
+
+
+@pytest.mark.rule("C14")
+def test_a_limit_set_while_a_charge_is_under_way_counts_it(acme):
+    pool_id = supply.pool().pk
+    with sessions.opened("rival", "operator") as (rival, operator):
+        rival.begin()
+        rival.run(lambda: quota.charge(acme, "rsv_a", {"gpuMilli": 2_000}, pool_id=pool_id))
+        step = operator.start(lambda: limits.limit_pool(acme, pool_id, "gpuMilli", 3_000))
+        step.must_block()
+        rival.commit()
+        step.result()
+    assert [row.used for row in quota.usage(acme) if row.pool_id == pool_id] == [2_000]
+    quota.refund("rsv_a")
+    assert checks.quota_equals_charges() == []
+
+
+@pytest.mark.rule("C14")
+def test_a_charge_that_waits_for_a_limit_to_be_set_is_judged_by_it(acme):
+    pool_id = supply.pool().pk
+    with sessions.opened("operator", "late") as (operator, late):
+        operator.begin()
+        operator.run(lambda: limits.limit_pool(acme, pool_id, "gpuMilli", 1_000))
+        step = late.start(lambda: quota.charge(acme, "rsv_a", {"gpuMilli": 2_000}, pool_id=pool_id))
+        step.must_block()
+        operator.commit()
+        with pytest.raises(errors.QuotaExceeded):
+            step.result()
     assert checks.quota_equals_charges() == []
 
 

@@ -260,7 +260,7 @@ def test_a_quota_that_is_read_checked_and_written_admits_too_many(monkeypatch):
     pool = make.pool(nodes=1, gpus=8, quota_gpus=3)
     gate = threading.Barrier(6)
 
-    def charge(tenant_id: str, owner_key: str, amounts: quota.Amounts) -> None:
+    def charge(tenant_id: str, owner_key: str, amounts: quota.Amounts, **whose: str | None) -> None:
         row = QuotaUsage.objects.get(tenant_id=tenant_id, resource="gpuMilli")
         if row.used + amounts["gpuMilli"] > row.max:
             raise errors.QuotaExceeded
@@ -272,6 +272,7 @@ def test_a_quota_that_is_read_checked_and_written_admits_too_many(monkeypatch):
             tenant_id=tenant_id,
             resource="gpuMilli",
             amount=amounts["gpuMilli"],
+            **whose,
         )
 
     monkeypatch.setattr(quota, "charge", charge)

@@ -136,7 +136,7 @@ class TestPools:
     def test_an_offer_names_only_what_can_be_offered(self, world: World, olga: Client) -> None:
         offer = Offer.objects.get(pool=world.pool)
         refused = change(olga, "pools_offer", offer, resources='{"gold": 1}')
-        assert "must be vcpu or memoryGiB" in refused.content.decode()
+        assert "must be one of gpuMilli, memoryGiB, vcpu" in refused.content.decode()
         change(olga, "pools_offer", offer, resources='{"vcpu": 64}')
         assert Offer.objects.get(pk=offer.pk).resources == {"vcpu": 64}
 
@@ -154,6 +154,23 @@ class TestPools:
         assert QuotaUsage.objects.get(tenant=globex, resource="vcpu").max == 8
         wrong = add(olga, "pools_quotausage", tenant=globex.pk, resource="gold", max="8")
         assert "Select a valid choice" in wrong.content.decode()
+
+    def test_a_quota_may_be_of_one_pool(self, world: World, olga: Client) -> None:
+        acme = cast.tenant("acme")
+        where = {"tenant": acme.pk, "pool": world.pool.pk, "resource": "vcpu"}
+        add(olga, "pools_quotausage", **where, max="8")
+        row = QuotaUsage.objects.get(pool=world.pool, tenant=acme, resource="vcpu")
+        change(olga, "pools_quotausage", row, max="9")
+        assert QuotaUsage.objects.get(pk=row.pk).max == 9
+        assert "max from 8 to 9" in said_of(row)
+
+    def test_an_offers_limit_is_changed_with_the_offer(self, world: World, olga: Client) -> None:
+        offer = Offer.objects.get(pool=world.pool)
+        change(olga, "pools_offer", offer, resources='{"gpuMilli": 2000}')
+        row = QuotaUsage.objects.get(offer=offer, resource="gpuMilli")
+        refused = change(olga, "pools_quotausage", row, max="9")
+        assert "changed with the offer" in refused.content.decode()
+        assert QuotaUsage.objects.get(pk=row.pk).max == 2_000
 
 
 def test_without_a_reason_nothing_is_stored(world: World, olga: Client) -> None:

@@ -18,6 +18,8 @@ from nodes.models import Device, Enrollment, Node
 from nodes.protocol import signing
 from outbox import dispatch
 from outbox.models import Cursor
+from pools import limits
+from pools.models import QuotaUsage
 from reservations.models import Reservation
 from tests.conftest import SimulatedClock
 from tests.integration.admin.conftest import World
@@ -313,3 +315,19 @@ class TestVersions:
         Reservation.objects.filter(pk=world.active.pk).update(version=version + 1)
         do(olga, "reservations_reservation", "release", world.active.pk, version=str(version))
         assert Reservation.objects.get(pk=world.active.pk).state == "active"
+
+
+class TestQuotas:
+    def test_a_pools_limit_is_lifted_and_the_tenants_own_is_not(
+        self, world: World, olga: Client
+    ) -> None:
+        acme = cast.tenant("acme")
+        limits.limit_pool(acme.pk, world.pool.pk, "gpuMilli", 9_000)
+        own, limited = QuotaUsage.objects.filter(tenant=acme, resource="gpuMilli").order_by("pk")
+        page = ask(olga, "pools_quotausage", "lift", limited.pk)
+        assert f"of 9000 gpuMilli in {world.pool.name}" in page
+        assert "stays" in ask(olga, "pools_quotausage", "lift", own.pk)
+        do(olga, "pools_quotausage", "lift", own.pk)
+        do(olga, "pools_quotausage", "lift", limited.pk)
+        assert list(QuotaUsage.objects.filter(tenant=acme, resource="gpuMilli")) == [own]
+        assert_audited(limited, "Take this limit away", "not limited there any more")

@@ -167,10 +167,8 @@ def _no_limit(patch: Patch) -> None:
         patch,
         quota.QUOTA,
         "charge",
-        "WHERE locked_rows.amount <= locked_rows.max - locked_rows.used",
+        "AND bool_and(locked_rows.amount <= locked_rows.max - locked_rows.used)",
     )
-    texts = quota.QUOTA.texts
-    patch.setitem(texts, "charge", texts["charge"].replace("count(*) = (", "count(*) <= ("))
 
 
 def _no_refund(patch: Patch) -> None:

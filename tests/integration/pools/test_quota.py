@@ -29,6 +29,7 @@ def test_a_charge_is_taken_up_to_the_very_limit_and_no_further(acme):
     with pytest.raises(errors.QuotaExceeded) as refused:
         quota.charge(acme, "rsv_b", {"gpuMilli": 1})
     assert refused.value.details == {
+        "quota": "tenant",
         "resource": "gpuMilli",
         "used": 8_000,
         "max": 8_000,

@@ -49,8 +49,10 @@ def unchanged_limits(evidence: Evidence) -> Limits:
 
 
 def _rows(operation: Operation) -> list[dict[str, Any]]:
+    """The tenant's own quotas: those of one pool count only a part."""
     rows: list[dict[str, Any]] = operation.document.get("items", [])
-    return rows if operation.acknowledged else []
+    own = [row for row in rows if row.get("scope", "tenant") == "tenant"]
+    return own if operation.acknowledged else []
 
 
 def _over(evidence: Evidence, tenant: str, limit: int) -> Iterator[Anomaly]:

@@ -56,7 +56,11 @@ def read(
             for shown in reader.all_of(seat):
                 reservations[shown["id"]] = shown
             quotas = reader.ask(_call("quotas", seat, {"tenantId": tenant}), seat)
-            limits[tenant] = {row["resource"]: row["max"] for row in quotas.document["items"]}
+            limits[tenant] = {
+                row["resource"]: row["max"]
+                for row in quotas.document["items"]
+                if row.get("scope", "tenant") == "tenant"
+            }
     final = FinalState(
         reservations=reservations,
         tenants=tuple(one_a_tenant),

@@ -72,7 +72,10 @@ def test_a_program_reads_the_preview_and_the_exit_code(run: Run, serve: Serve) -
 
 def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serve) -> None:
     full = answers.pool("mig", free=0, nextFreeAt=answers.NOW_MS + answers.HOUR_MS)
-    quotas = {"items": [{"resource": "gpuMilli", "used": 4_000, "max": 256_000}]}
+    own = {"resource": "gpuMilli", "used": 4_000, "max": 256_000}
+    here = {"resource": "gpuMilli", "used": 2_000, "max": 8_000, "scope": "pool"}
+    offered = {"resource": "vcpu", "used": 0, "max": 64, "scope": "offer", "offerId": "off_1"}
+    quotas = {"items": [own, {**here, "poolId": "pool_main"}, {**offered, "poolId": "pool_mig"}]}
     serve(
         {
             POOLS: answers.answer({"items": [answers.pool(), full], "nextCursor": None}),
@@ -86,8 +89,10 @@ def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serv
         "main  pool_main  eu-west  2      16 × H100  12\n"
         "mig   pool_mig   eu-west  2      16 × H100  0     today 11:00\n"
         "\n"
-        "QUOTA     USED  MAX\n"
-        "gpuMilli  4000  256000\n"
+        "QUOTA     OF                 USED  MAX\n"
+        "gpuMilli  all pools          4000  256000\n"
+        "gpuMilli  pool main          2000  8000\n"
+        "vcpu      offer of pool mig  0     64\n"
     )
 
 
