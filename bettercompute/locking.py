@@ -20,4 +20,5 @@ LOCK_ORDER = (
     "pool_capacity_rollup",
     "work_queue",
     "outbox",
+    "pool_hardware",
 )

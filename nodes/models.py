@@ -141,6 +141,24 @@ class NodeResource(models.Model):
         return f"{self.node_id} {self.resource}"
 
 
+class PoolHardware(models.Model):
+    """Which hardware a pool is made of, as a number; triggers write it.
+
+    It is another after each transaction that changed devices or amounts of the pool's hosts, so
+    what follows from these alone may be kept in memory for as long as it stays. Not a key to the
+    pool: that may be gone in the transaction that takes its last device.
+    """
+
+    pool_id = models.TextField(primary_key=True)
+    generation = models.BigIntegerField(help_text="the transaction that changed it last")
+
+    class Meta:
+        db_table = "pool_hardware"
+
+    def __str__(self) -> str:
+        return f"{self.pool_id} {self.generation}"
+
+
 class ResourceBooking(models.Model):
     """A claim on an amount of a host's resource for ``[start, end)``."""
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from bettercompute import sql
 from bettercompute.iam.decisions import Attributes
+from pools import hardware
 from pools.catalogue import PoolAccess
 from pools.planner.request import Line
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-
-ATTRIBUTES = sql.load(__package__, "attributes")
 
 MINUTE_MS = 60_000
 
@@ -51,5 +49,5 @@ def _models(access: PoolAccess, lines: Sequence[Line]) -> tuple[str, ...]:
         if not terms:
             open_lines.append(line)
     if open_lines:
-        named.update(row[0] for row in ATTRIBUTES.all("models", pool_id=access.pool_id))
+        named.update(hardware.models(access))
     return tuple(sorted(named))

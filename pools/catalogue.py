@@ -93,6 +93,7 @@ class PoolAccess:
     version: int
     owned: bool
     offer: OfferTerms | None
+    hardware: int | None  #: another number after each change of what its hosts are made of
 
     @property
     def queued(self) -> bool:
@@ -264,7 +265,7 @@ def parse_policy(text: str) -> PoolPolicy:
 
 
 def _access(row: sql.Row, tenant_id: str) -> PoolAccess:
-    pool_id, owner_id, name, region, placer, policy, version, offer_id, resources = row
+    pool_id, owner_id, name, region, placer, policy, version, offer_id, resources, hardware = row
     return PoolAccess(
         pool_id=pool_id,
         owner_id=owner_id,
@@ -275,4 +276,5 @@ def _access(row: sql.Row, tenant_id: str) -> PoolAccess:
         version=version,
         owned=owner_id == tenant_id,
         offer=None if offer_id is None else OfferTerms(offer_id, json.loads(resources)),
+        hardware=hardware,
     )

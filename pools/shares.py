@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bettercompute import sql
 from nodes.resources import HUGEPAGES_1GI, MEMORY_GIB, VCPU
-from pools import quota
+from pools import hardware, quota
 from pools.catalogue import PoolAccess
 from pools.planner import request as planning
 from pools.requests import NormalisedRequest
-
-SHARES = sql.load(__package__, "shares")
 
 Amounts = Mapping[str, int]
 
@@ -88,6 +85,6 @@ def _per_gpu(access: PoolAccess) -> dict[str, Fraction]:
     rates = {name: Fraction(amount) for name, amount in policy.items() if amount is not None}
     missing = sorted(set(policy) - set(rates))
     if missing:
-        rows = SHARES.all("smallest", pool_id=access.pool_id, resources=missing)
-        rates |= {resource: Fraction(amount, gpus) for resource, amount, gpus in rows}
+        smallest = hardware.smallest_shares(access)
+        rates |= {resource: smallest[resource] for resource in missing if resource in smallest}
     return rates

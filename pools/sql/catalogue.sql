@@ -2,8 +2,9 @@
 -- R38: a pool is there for its owner and for whom it is offered to; for anybody else it is not.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources
+    offers.id, offers.resources, pool_hardware.generation
 FROM pools
+LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
 WHERE pools.id = %(pool_id)s::text
     AND (pools.tenant_id = %(tenant_id)s::text OR offers.id IS NOT NULL);
@@ -12,8 +13,9 @@ WHERE pools.id = %(pool_id)s::text
 -- Every pool a tenant may book: its own first, then by name.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources
+    offers.id, offers.resources, pool_hardware.generation
 FROM pools
+LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
 WHERE pools.tenant_id = %(tenant_id)s::text OR offers.id IS NOT NULL
 ORDER BY (pools.tenant_id = %(tenant_id)s::text) DESC, pools.name, pools.id;
@@ -22,8 +24,9 @@ ORDER BY (pools.tenant_id = %(tenant_id)s::text) DESC, pools.name, pools.id;
 -- A pool as itself sees it: for reconcilers, which act for nobody.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources
+    offers.id, offers.resources, pool_hardware.generation
 FROM pools
+LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
 WHERE pools.id = %(pool_id)s::text;
 

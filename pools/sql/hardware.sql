@@ -1,4 +1,12 @@
--- name: smallest
+-- name: models
+-- The models a pool has: what a request that names none may be given.
+SELECT DISTINCT devices.model
+FROM devices
+JOIN nodes ON nodes.id = devices.node_id
+WHERE nodes.pool_id = %(pool_id)s AND devices.bookable_mode IS NOT NULL
+ORDER BY devices.model;
+
+-- name: smallest_shares
 -- R30: of each resource, the smallest amount per physical GPU that any host of the pool can give.
 -- Every physical GPU counts, bookable or not. As a fraction: nothing is rounded before the end.
 WITH gpus AS MATERIALIZED (
