@@ -28,8 +28,10 @@ PREFIXES = (
     "pol",  # policy
     "pool",
     "off",  # offer of a pool to another tenant
+    "cof",  # capacity offer: a plan that a create may take
     "node",
     "enr",  # enrolment of a node
+    "mnt",  # planned maintenance of a node or pool
     "rsv",  # reservation
     "alloc",  # a reservation's part on one node
     "cmd",  # command to a node

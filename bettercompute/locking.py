@@ -12,6 +12,7 @@ LOCK_ORDER = (
     "budgets",
     "pools",
     "nodes",
+    "maintenance_windows",
     "devices",
     "device_bookings",
     "node_resources",

@@ -16,7 +16,7 @@ from bettercompute.iam.models import Account
 from bettercompute.operators import fields
 from bettercompute.operators.operations import Effect, Operation, Outcome, ReasonForm
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
-from nodes import enrollment, queries
+from nodes import enrollment, maintenance_admin, queries
 from nodes.models import (
     Assignment,
     Device,
@@ -158,6 +158,7 @@ TAINT = Operation(
     initial=lambda row: {"taints": row.taints},
     several=False,
 )
+MAINTAIN = maintenance_admin.announcing(maintenance_admin.node_place)
 ENROL = Operation("enrol", "Create enrolment token", _enrolment_effect, _enrol, several=False)
 
 
@@ -255,8 +256,17 @@ class NodeAdmin(ReadOnlyAdmin):
     search_fields = ("id__exact", "name__startswith", "pool__id__exact")
     search_help_text = "Exact id, start of the host name, or exact id of the pool"
     ordering = ("name", "id")
-    inlines = (Conditions, Session, Assignments, Devices, Resources, Inventory, Desired)
-    operations = (CORDON, UNCORDON, TAINT, ENROL)
+    inlines = (
+        Conditions,
+        maintenance_admin.Maintenance,
+        Session,
+        Assignments,
+        Devices,
+        Resources,
+        Inventory,
+        Desired,
+    )
+    operations = (CORDON, UNCORDON, TAINT, MAINTAIN, ENROL)
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Node]:
         """With its conditions, and how many devices it has and how many allocations hold some."""

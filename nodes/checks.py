@@ -7,7 +7,7 @@ from bettercompute import findings, sql
 from bettercompute.coordination import heartbeats
 from bettercompute.findings import Check, Finding
 from bettercompute.states import NodeState
-from nodes import resources
+from nodes import maintenance, resources
 from nodes.conditions import Condition
 from nodes.models import Node, NodeCondition
 
@@ -104,6 +104,20 @@ def devices_wanted_twice() -> list[Finding]:
     ]
 
 
+@findings.check("maintenance.booked-over", invariant=True)
+def booked_over_maintenance() -> list[Finding]:
+    """Nothing is booked over maintenance that was announced before it (C13)."""
+    return [
+        Finding(
+            "maintenance.booked-over",
+            f"{device} is booked by {allocation} over the maintenance {window}.",
+            "Move or release that reservation before the work begins, and report it: it is a"
+            " defect of ours.",
+        )
+        for window, device, allocation in maintenance.MAINTENANCE.all("booked_over")
+    ]
+
+
 @findings.check("gateways.alive")
 def gateways_alive() -> list[Finding]:
     """Where there are nodes, a gateway lives and can write (C38)."""
@@ -143,6 +157,7 @@ ALL: tuple[Check, ...] = (
     overcommitted_resources,
     bookings_of_nobody,
     devices_wanted_twice,
+    booked_over_maintenance,
     gateways_alive,
     refused_inventories,
 )

@@ -9,9 +9,11 @@ something on the node look again, and where capacity came back, those who wait f
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from psycopg.types.range import Range
 
 from bettercompute import errors, sql, states, transitions
 from bettercompute.states import NodeState
@@ -55,11 +57,23 @@ class LockedDevice:
     milli: int
     healthy: bool
     quarantined: bool
+    maintenance: Sequence[Range[datetime]] = ()  #: announced for its node, and not over
 
     @property
     def eligible(self) -> bool:
-        """Whether it may be booked now."""
+        """Whether it may be booked now; whether its node is worked on depends on the window."""
         return self.bookable_mode is not None and self.healthy and not self.quarantined
+
+    def is_worked_on(self, start: datetime, end: datetime) -> bool:
+        """Whether maintenance of its node meets ``[start, end)``."""
+        return any(
+            each.lower is not None
+            and each.upper is not None
+            # Half-open: maintenance that begins at the end, or ends at the start, only touches.
+            and each.lower < end
+            and start < each.upper
+            for each in self.maintenance
+        )
 
 
 @dataclass(frozen=True, slots=True)

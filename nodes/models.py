@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField
 from django.db import models
 
@@ -179,6 +180,45 @@ class ResourceBooking(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node_id} {self.resource} {self.amount}"
+
+
+class MaintenanceWindow(models.Model):
+    """Planned work on a node, or on all of a pool: nothing new is booked over it.
+
+    What was booked before it was announced stays; ``last_booking_id`` tells the two apart.
+    """
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "mnt"))
+    # Strings, not imports: pools sits above nodes.
+    pool = models.ForeignKey("pools.Pool", models.PROTECT, related_name="+")
+    node = models.ForeignKey(
+        Node, models.PROTECT, null=True, related_name="maintenance", help_text="null: the pool"
+    )
+    during = DateTimeRangeField()
+    reason = models.TextField(help_text="what everybody reads who may book the pool")
+    announced_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", help_text="who"
+    )
+    announced_at = models.DateTimeField()
+    cancelled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
+    )
+    cancelled_at = models.DateTimeField(null=True, help_text="null: it stands")
+    last_booking_id = models.BigIntegerField(help_text="the newest booking when it was announced")
+    version = models.BigIntegerField(default=1)
+
+    class Meta:
+        db_table = "maintenance_windows"
+        constraints = [
+            models.CheckConstraint(
+                name="maintenance_cancelled_by_somebody",
+                condition=models.Q(cancelled_at__isnull=True, cancelled_by__isnull=True)
+                | models.Q(cancelled_at__isnull=False, cancelled_by__isnull=False),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.id
 
 
 class Enrollment(models.Model):

@@ -30,6 +30,12 @@ def places(node_ids: Iterable[str]) -> list[Place]:
     return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=list(node_ids))]
 
 
+def nodes_of(pool_id: str, *, node_id: str | None = None) -> list[str]:
+    """The nodes of a pool, or the one that is named, by id."""
+    rows = ELIGIBILITY.all("nodes_of_pool", pool_id=pool_id, node_id=node_id)
+    return [found for (found,) in rows]
+
+
 def wake(*, changed: Iterable[str], gained: Iterable[str]) -> None:
     """Let those look again whom a change of these nodes concerns, in the changing transaction.
 

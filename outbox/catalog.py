@@ -54,6 +54,13 @@ class ReservationEnding(ReservationChanged):
     end: int
 
 
+class ReservationMaintenance(ReservationChanged):
+    """When its nodes are worked on."""
+
+    start: int
+    end: int
+
+
 class ReservationReassigned(ReservationChanged):
     """Who has it now."""
 
@@ -80,6 +87,15 @@ class NodeChanged(EventData):
     reason: str | None = None
 
 
+class NodeMaintenance(NodeChanged):
+    """When maintenance of a node is planned, and what for."""
+
+    maintenance_id: str
+    start: int
+    end: int
+    reason: str
+
+
 class DeviceChanged(EventData):
     """What every event of a device says."""
 
@@ -93,6 +109,15 @@ class PoolChanged(EventData):
 
     pool_id: str
     name: str | None = None
+
+
+class PoolMaintenance(PoolChanged):
+    """When maintenance of all of a pool is planned, and what for."""
+
+    maintenance_id: str
+    start: int
+    end: int
+    reason: str
 
 
 class OfferChanged(EventData):
@@ -135,6 +160,7 @@ class EventType:
 
 _POOL = "pool_01kb2v9q3n8x4t6m2h5r7w1y0z"
 _NODE = "node_01kb2v9q3n8x4t6m2h5r7w1y0z"
+_WINDOW = {"start": 1_772_442_000_000, "end": 1_772_470_800_000}
 
 
 def _reservation(
@@ -154,12 +180,16 @@ def _node(verb: str, meaning: str, **more: Any) -> EventType:
     return EventType(f"node.{verb}", meaning, NodeChanged, example)
 
 
+def _maintenance(subject: str, verb: str, meaning: str, data: type[EventData]) -> EventType:
+    planned = {"maintenanceId": "mnt_01kb2v9q3n8x4t6m2h5r7w1y0z", **_WINDOW, "reason": "new PSUs"}
+    example = {"poolId": _POOL, "name": "gpu-07" if subject == "node" else "main", **planned}
+    return EventType(f"{subject}.maintenance-{verb}", meaning, data, example)
+
+
 def _device(verb: str, meaning: str, **more: Any) -> EventType:
     example = {"poolId": _POOL, "nodeId": _NODE, **more}
     return EventType(f"device.{verb}", meaning, DeviceChanged, example)
 
-
-_WINDOW = {"start": 1_772_442_000_000, "end": 1_772_470_800_000}
 
 TYPES: tuple[EventType, ...] = (
     _reservation(
@@ -189,6 +219,14 @@ TYPES: tuple[EventType, ...] = (
     ),
     _reservation("expired", "It waited too long for a place or a confirmation.", "expired"),
     _reservation("repaired", "It moved to other devices, before its start.", "placed"),
+    _reservation(
+        "maintenance",
+        "Maintenance is planned within its time; it keeps what it has.",
+        "placed",
+        ReservationMaintenance,
+        reason="new PSUs",
+        **_WINDOW,
+    ),
     _reservation("preempting", "It will give way soon.", "active"),
     _reservation("preempted", "It gave way.", "released"),
     _reservation(
@@ -222,6 +260,10 @@ TYPES: tuple[EventType, ...] = (
     _node("retired", "It left the fleet.", state="retired"),
     _node("inventory-changed", "Its devices or resources changed.", state="ready"),
     _node("overcommitted", "More is booked on it than it has now.", state="ready"),
+    _maintenance("node", "announced", "Nothing new is booked over it.", NodeMaintenance),
+    _maintenance("node", "cancelled", "Its time may be booked again.", NodeMaintenance),
+    _maintenance("pool", "announced", "Nothing new is booked over it.", PoolMaintenance),
+    _maintenance("pool", "cancelled", "Its time may be booked again.", PoolMaintenance),
     _device("unhealthy", "The driver reported an error.", reason="xid-79"),
     _device("healthy", "It works again."),
     _device("quarantined", "It is kept from new placements.", reason="unbind-timeout"),

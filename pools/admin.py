@@ -11,6 +11,7 @@ from bettercompute import errors
 from bettercompute.operators.editing import EditedAdmin, ReasonedForm
 from bettercompute.operators.operations import Effect, Operation, Outcome
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
+from nodes import maintenance_admin
 from pools import catalogue, limits, quota
 from pools.models import Offer, Pool, QuotaCharge, QuotaUsage
 
@@ -51,6 +52,7 @@ class PoolAdmin(EditedAdmin):
     search_help_text = "Exact id or name"
     ordering = ("name", "id")
     inlines = (OffersOfPool,)
+    operations = (maintenance_admin.announcing(maintenance_admin.pool_place),)
     on_add = ("tenant", "name", "region", "policy")
     on_change = ("region", "policy")
     optional = frozenset({"region", "policy"})

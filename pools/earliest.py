@@ -22,13 +22,16 @@ EARLIEST = sql.load(__package__, "earliest")
 CANDIDATES_MAX = 200
 LOOKS_MAX = 10  # each costs a look at the pool; what needs more is answered as not known
 
-# Reasons that pass when others end.
+# Reasons that pass when others end; maintenance says itself when it does.
 _OF_TIME = {Filter.BUSY, Filter.RESOURCES, Filter.GANG, Filter.TOPOLOGY}
 
 
-def may_come(filters: Iterable[Filter]) -> bool:
-    """Whether waiting helps against what a request failed at: somebody holds what is missing."""
-    return any(each in _OF_TIME for each in filters)
+def may_come(failed: Iterable[tuple[Filter, int | None]]) -> bool:
+    """Whether waiting helps against what a request failed at, and until when where that is known.
+
+    It does where somebody holds what is missing, or works on it.
+    """
+    return any(each in _OF_TIME or until_ms is not None for each, until_ms in failed)
 
 
 def find(

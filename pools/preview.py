@@ -51,7 +51,8 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
     busy = found.reasons if isinstance(found, NoFit) else ()
     reasons = [*refused, *map(planner.answered, busy)]
     first = None
-    if busy and not refused and earliest.may_come(reason.filter for reason in busy):
+    passes = earliest.may_come((reason.filter, reason.until_ms) for reason in busy)
+    if passes and not refused:
         first = _earliest(caller, access, request, share, now)
     return wire.Preview(
         fits=not reasons,

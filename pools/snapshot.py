@@ -158,17 +158,19 @@ def models_of(line: Line) -> list[str] | None:
 
 
 def _node(rows: list[sql.Row]) -> Node:
-    node_id, name, state, cordoned, labels, system_labels, taints, connected, free = rows[0][:9]
+    node_id, name, state, cordoned, labels, system_labels, taints = rows[0][:7]
+    connected, worked_on_until, free = rows[0][7:10]
     return Node(
         id=node_id,
         name=name,
-        cells=tuple(_cell(row[9:]) for row in rows if row[9] is not None),
+        cells=tuple(_cell(row[10:]) for row in rows if row[10] is not None),
         state=state,
         cordoned=cordoned,
         connected=connected,
         labels=_mapping(labels),
         system_labels=_mapping(system_labels),
         taints=_taints(taints),
+        worked_on_until=worked_on_until,
         resources={} if free is None else json.loads(free),
     )
 

@@ -53,6 +53,12 @@ _BY_REASON: Mapping[str, Advice] = {
         "CPU or memory may run short; tell the pool’s operator.",
         "amber",
     ),
+    "NodeMaintenance": Advice(
+        "Maintenance is planned within its time",
+        "It keeps its devices, which may not work meanwhile. If it has not started, it is moved "
+        "before it does, where others are free.",
+        "amber",
+    ),
     "EndingSoon": Advice(
         "It ends soon",
         "Save your work: at the end the devices go to whoever comes next.",

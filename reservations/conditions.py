@@ -30,6 +30,7 @@ class Reason(StrEnum):
     NODE_UNREACHABLE = "NodeUnreachable"
     DEVICE_UNHEALTHY = "DeviceUnhealthy"
     HOST_OVERCOMMITTED = "HostOvercommitted"
+    NODE_MAINTENANCE = "NodeMaintenance"
 
 
 def put(

@@ -5,13 +5,14 @@ Node trouble and sick devices raise ``Degraded``; an end that comes near raises 
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from bettercompute import clock
 from bettercompute.states import AllocationState
-from nodes import assignments
+from nodes import assignments, maintenance
 from nodes import health as node_health
+from nodes.maintenance import Next
 from reservations import conditions, ending, lifecycle, moments, repair
 from reservations.bindings import verdict
 from reservations.conditions import Conditions, ConditionType, Reason
@@ -23,7 +24,9 @@ def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:
     """Set and clear the conditions of an active reservation from its nodes and devices."""
     allocations = ending.live_allocations(reservation)
     followed = _follow_reports(reservation, allocations)
-    wanted = _degraded(reservation.conditions, _troubles(allocations), clock.to_ms(now))
+    work = _work(reservation, allocations, now)
+    wanted = _degraded(reservation.conditions, [*_troubles(allocations), *_named(work)], now)
+    _tell_of_work(reservation, wanted, work, effects)
     wanted = _ending_soon(reservation, wanted, now, effects)
     if wanted != reservation.conditions:
         lifecycle.amend(reservation, {"conditions": wanted})
@@ -31,12 +34,18 @@ def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:
         lifecycle.touch(reservation)
 
 
-def foresee(reservation: Reservation, now: datetime) -> None:
-    """Before its start: say what is wrong with what it will get, as far as repair left it (R18)."""
-    if not repair.is_due(reservation, now):
+def foresee(reservation: Reservation, now: datetime, effects: Effects) -> None:
+    """Before its start: say what is wrong with what it will get, as far as repair left it (R18).
+
+    Maintenance is known long before, and said at once; the rest while it is checked.
+    """
+    if reservation.starts_at is None or reservation.starts_at <= now:
         return
-    troubles = _troubles(ending.live_allocations(reservation))
-    wanted = _degraded(reservation.conditions, troubles, clock.to_ms(now))
+    allocations = ending.live_allocations(reservation)
+    work = _work(reservation, allocations, now)
+    troubles = _troubles(allocations) if repair.is_due(reservation, now) else ()
+    wanted = _degraded(reservation.conditions, [*troubles, *_named(work)], now)
+    _tell_of_work(reservation, wanted, work, effects)
     if wanted != reservation.conditions:
         lifecycle.amend(reservation, {"conditions": wanted})
 
@@ -76,15 +85,55 @@ def _troubles(allocations: Sequence[Allocation]) -> Iterable[tuple[Reason, str]]
         )
 
 
+def _work(
+    reservation: Reservation, allocations: Sequence[Allocation], now: datetime
+) -> Next | None:
+    """The first maintenance that its time meets, from now on."""
+    assert reservation.starts_at is not None
+    return maintenance.first_on(
+        [each.node_id for each in allocations],
+        start=max(reservation.starts_at, now),
+        end=reservation.ends_at,
+    )
+
+
+def _named(work: Next | None) -> list[tuple[Reason, str]]:
+    if work is None:
+        return []
+    start, end = (f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for at in (work.start, work.end))
+    told = f"Maintenance of {work.node_name} from {start} to {end}: {work.reason.rstrip('.')}."
+    return [(Reason.NODE_MAINTENANCE, told)]
+
+
+def _tell_of_work(
+    reservation: Reservation, wanted: Conditions, work: Next | None, effects: Effects
+) -> None:
+    """Once, when that becomes what is wrong with it."""
+    if work is None or not _is_work(wanted) or _is_work(reservation.conditions):
+        return
+    effects.event(
+        reservation,
+        "maintenance",
+        reason=work.reason,
+        start=clock.to_ms(work.start),
+        end=clock.to_ms(work.end),
+    )
+
+
+def _is_work(known: Sequence[dict[str, Any]]) -> bool:
+    found = conditions.find(known, ConditionType.DEGRADED)
+    return found is not None and found["reason"] == Reason.NODE_MAINTENANCE
+
+
 def _degraded(
-    known: Sequence[dict[str, Any]], troubles: Iterable[tuple[Reason, str]], now_ms: int
+    known: Sequence[dict[str, Any]], troubles: Iterable[tuple[Reason, str]], now: datetime
 ) -> Conditions:
     gravest = next(iter(troubles), None)
     if gravest is None:
         return conditions.clear(known, ConditionType.DEGRADED)
     reason, message = gravest
     return conditions.put(
-        known, ConditionType.DEGRADED, reason=reason, message=message, now_ms=now_ms
+        known, ConditionType.DEGRADED, reason=reason, message=message, now_ms=clock.to_ms(now)
     )
 
 

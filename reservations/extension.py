@@ -20,7 +20,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
-from nodes import assignments, bookings, eligibility, resources
+from nodes import assignments, bookings, eligibility, maintenance, resources
 from pools import catalogue, instants
 from pools.requests import YEARS_5_MS
 from reservations import conditions, ending, extend_holds, lifecycle, moments, queries, rights
@@ -259,7 +259,12 @@ def _complete(
 
 
 def _book(allocations: Sequence[Allocation], *, start: datetime, end: datetime) -> None:
-    """Claim the added time on every device and host, sorted; raises where any is taken."""
+    """Claim the added time on every device and host, sorted; raises where any is taken.
+
+    Under the pool's lock, which whoever announces maintenance takes too: none is overlooked.
+    """
+    if maintenance.first_on([each.node_id for each in allocations], start=start, end=end):
+        raise _Taken
     claims = {allocation.id: allocation.device_ids for allocation in allocations}
     asked = sum(len(devices) for devices in claims.values())
     eligibility.keep_devices(device for devices in claims.values() for device in devices)
@@ -330,12 +335,14 @@ def _abandon(hold: Hold) -> bool:
 
 
 def _bound(allocations: Sequence[Allocation], *, after: datetime) -> datetime | None:
-    """Until when all of them could go on: the first booking of others, or hosts without room."""
+    """Until when all of them could go on: the first booking of others, hosts without room, work."""
     devices = [device for allocation in allocations for device in allocation.device_ids]
     amounts = [(each.node_id, each.id, each.resources) for each in allocations]
+    work = maintenance.first_on([each.node_id for each in allocations], start=after)
     bounds = (
         bookings.free_until(devices, after=after),
         resources.free_until(node_amounts=amounts, after=after),
+        None if work is None else work.start,
     )
     return min((bound for bound in bounds if bound is not None), default=None)
 

@@ -55,8 +55,8 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
         case ReservationState.PLACED:
             yield schedule.starts_at
             yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)
-            if schedule.degraded:  # its repair found nothing better (R18)
-                yield now + REPAIR_RETRY
+            if schedule.degraded and _is_checked(schedule.starts_at, now):
+                yield now + REPAIR_RETRY  # its repair found nothing better (R18)
             yield from (schedule.ends_at, _unless_held_off(schedule.lease_until, now))
         case ReservationState.BINDING:
             if schedule.bind_deadline is None and schedule.starts_at is not None:
@@ -70,6 +70,11 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
             yield from _ahead(now, schedule.ends_at, ENDING_NOTICE)
         case _:
             return
+
+
+def _is_checked(starts_at: datetime | None, now: datetime) -> bool:
+    """Whether its start is so near that what cannot serve is replaced."""
+    return starts_at is not None and starts_at - CHECK_BEFORE_START <= now
 
 
 def _unless_held_off(deadline: datetime | None, now: datetime) -> datetime | None:

@@ -135,7 +135,7 @@ def place(
 def _commit(claim: Claim, plan: Plan, window: Window, giving_back: Sequence[Allocation]) -> Placed:
     """One attempt, in the lock order: nodes, devices, bookings, resources."""
     locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
-    _check_eligible(claim.demand, plan, locked)
+    _check_eligible(claim.demand, plan, locked, window)
     parts = {ids.new("alloc"): part for part in plan.parts}
     _book_devices(parts, window)
     _book_resources(parts, window, giving_back)
@@ -156,8 +156,8 @@ def _milli(demand: Demand, device: LockedDevice) -> int:
     return planning.milli(CLASSES[Mode(device.bookable_mode)], demand.replicas)
 
 
-def serves(demand: Demand, allocation: Allocation, locked: Locked) -> bool:
-    """Whether node and devices of an allocation could be booked for the demand as they are now."""
+def serves(demand: Demand, allocation: Allocation, locked: Locked, window: Window) -> bool:
+    """Whether node and devices of an allocation could be booked for the window as they are now."""
     part = Part(
         node_id=allocation.node_id,
         node_name=allocation.node_id,
@@ -168,16 +168,16 @@ def serves(demand: Demand, allocation: Allocation, locked: Locked) -> bool:
     return any(
         _node_serves(demand, combination, part, locked)
         for combination in itertools.islice(lines, COMBINATIONS_MAX)
-    ) and all(_device_serves(part, device, locked) for device in part.device_ids)
+    ) and all(_device_serves(part, device, locked, window) for device in part.device_ids)
 
 
-def _check_eligible(demand: Demand, plan: Plan, locked: Locked) -> None:
+def _check_eligible(demand: Demand, plan: Plan, locked: Locked, window: Window) -> None:
     """C13: whatever changed since the snapshot is seen under lock; labels are read again too."""
     gone = {
         part.node_id
         for part in plan.parts
         if not _node_serves(demand, plan.lines, part, locked)
-        or not all(_device_serves(part, device, locked) for device in part.device_ids)
+        or not all(_device_serves(part, device, locked, window) for device in part.device_ids)
     }
     if gone:
         raise _Lost(frozenset(gone))
@@ -205,9 +205,14 @@ def _node_serves(demand: Demand, lines: Combination, part: Part, locked: Locked)
     return filters.admits(now, lines, demand)
 
 
-def _device_serves(part: Part, device_id: str, locked: Locked) -> bool:
+def _device_serves(part: Part, device_id: str, locked: Locked, window: Window) -> bool:
     device = locked.devices.get(device_id)
-    return device is not None and device.eligible and device.node_id == part.node_id
+    return (
+        device is not None
+        and device.eligible
+        and device.node_id == part.node_id
+        and not device.is_worked_on(window.start, window.end)
+    )
 
 
 def _book_devices(parts: Mapping[str, Part], window: Window) -> None:

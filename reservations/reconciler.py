@@ -97,7 +97,7 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     elif _lease_lapsed(reservation, now):
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
-        degradation.foresee(reservation, now)
+        degradation.foresee(reservation, now, effects)
         hold.begin(reservation, now, effects)
     if reservation.state == ReservationState.BINDING:
         hold.advance(reservation, now, effects)

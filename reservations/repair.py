@@ -82,7 +82,10 @@ def _plan(reservation: Reservation) -> _Repair | None:
             node_ids=[each.node_id for each in allocations],
             device_ids=[device for each in allocations for device in each.device_ids],
         )
-    unfit = [each for each in allocations if not placement.serves(claim.demand, each, locked)]
+    window = claim.window(clock.now())
+    unfit = [
+        each for each in allocations if not placement.serves(claim.demand, each, locked, window)
+    ]
     if not unfit:
         return None
     return next(filter(None, _ways(claim, allocations, unfit)), None)

@@ -17,6 +17,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": (
         "nodes.Node",
         "nodes.Device",
+        "nodes.MaintenanceWindow",
         "nodes.Assignment",
         "nodes.DeviceBooking",
         "nodes.ResourceBooking",

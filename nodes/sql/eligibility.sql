@@ -10,13 +10,28 @@ ORDER BY id
 FOR SHARE;
 
 -- name: lock_devices
--- C13 for the chosen atoms: health, quarantine and mode.
+-- C13 for the chosen atoms: health, quarantine and mode; and when their node is worked on. Whoever
+-- announces that locks the node first, so this statement, behind the one that shares it, sees it.
 SELECT
-    id, node_id, gpu_id, bookable_mode, model, profile, memory_mib, milli, healthy, quarantined
+    devices.id, devices.node_id, devices.gpu_id, devices.bookable_mode, devices.model,
+    devices.profile, devices.memory_mib, devices.milli, devices.healthy, devices.quarantined,
+    ARRAY(
+        SELECT maintenance_windows.during
+        FROM nodes
+        JOIN maintenance_windows
+            ON maintenance_windows.pool_id = nodes.pool_id
+            AND (
+                maintenance_windows.node_id IS NULL OR maintenance_windows.node_id = nodes.id
+            )
+        WHERE nodes.id = devices.node_id
+            AND maintenance_windows.cancelled_at IS NULL
+            AND upper(maintenance_windows.during) > compute_now()
+        ORDER BY maintenance_windows.during
+    )
 FROM devices
-WHERE id = ANY(%(device_ids)s::text[])
-ORDER BY id
-FOR SHARE;
+WHERE devices.id = ANY(%(device_ids)s::text[])
+ORDER BY devices.id
+FOR SHARE OF devices;
 
 -- name: lock_node_for_change
 -- C2: a verb without If-Match locks first, so that another change meanwhile is no conflict.
@@ -57,3 +72,11 @@ FROM nodes
 JOIN pools ON pools.id = nodes.pool_id
 WHERE nodes.id = ANY(%(node_ids)s::text[])
 ORDER BY nodes.id;
+
+-- name: nodes_of_pool
+SELECT id
+FROM nodes
+WHERE pool_id = %(pool_id)s
+    AND (%(node_id)s::text IS NULL OR id = %(node_id)s::text)
+    AND state <> 'retired'
+ORDER BY id;

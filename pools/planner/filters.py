@@ -16,6 +16,7 @@ from pools.planner.request import LIMITS_LABEL, Demand, Line, Term, Toleration, 
 from pools.planner.snapshot import Cell, Node, Taint
 
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
+MAINTENANCE = "a node without maintenance in that time"
 
 # Lines, what a cell counts for, the cap of worth, and what is wrong where they do not fit.
 _Stage = tuple[Sequence[Line], Callable[[Cell], int], int | None, Rejection]
@@ -138,10 +139,17 @@ def _unfit(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | Non
     for taint in node.taints:
         if taint.effect != PREFER_NO_SCHEDULE and not _tolerated(taint, demand.tolerations):
             return Rejection(Filter.TAINT, f"toleration of {taint}")
+    return _closed(node)
+
+
+def _closed(node: Node) -> Rejection | None:
+    """Why it takes nobody at all in that time."""
     if node.state != NodeState.READY:
         return Rejection(Filter.STATE, "a node that is ready")
     if node.cordoned:
         return Rejection(Filter.STATE, "a node that is not cordoned")
+    if node.worked_on_until is not None:
+        return Rejection(Filter.STATE, MAINTENANCE, until_ms=node.worked_on_until)
     return None
 
 

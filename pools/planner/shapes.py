@@ -40,6 +40,7 @@ def _key(node: Node, labels: Sequence[str]) -> Any:
         node.cordoned,
         node.connected,
         node.taints,
+        node.worked_on_until,
         tuple(node.label(key) for key in labels),
         tuple(sorted(node.resources.items())),
         tuple(_cell_key(cell) for cell in node.cells),

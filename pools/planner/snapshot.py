@@ -66,6 +66,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     system_labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    #: when the last maintenance that meets the window ends (epoch ms); None: there is none
+    worked_on_until: int | None = None
     #: free amount by resource at the window's peak; empty: the host counts none and books none
     resources: Mapping[str, int] = field(default_factory=dict)
 

@@ -7,6 +7,7 @@
 WITH atoms AS (
     SELECT
         devices.id AS device_id,
+        devices.node_id,
         CASE WHEN %(spread)s::boolean THEN '' ELSE devices.node_id END AS place
     FROM devices
     JOIN nodes ON nodes.id = devices.node_id
@@ -27,12 +28,28 @@ busy AS (
     FROM atoms
     JOIN device_bookings USING (device_id)
     WHERE upper(device_bookings.during) > %(after)s::timestamptz
+    UNION ALL
+    -- Maintenance, which may lie over bookings that were there before it.
+    SELECT
+        atoms.place, atoms.device_id,
+        lower(maintenance_windows.during), upper(maintenance_windows.during)
+    FROM maintenance_windows
+    JOIN atoms
+        ON maintenance_windows.node_id IS NULL OR maintenance_windows.node_id = atoms.node_id
+    WHERE maintenance_windows.pool_id = %(pool_id)s::text
+        AND maintenance_windows.cancelled_at IS NULL
+        AND upper(maintenance_windows.during) > %(after)s::timestamptz
 ),
 gaps AS (
     SELECT
         place,
-        coalesce(lag(ends) OVER (PARTITION BY device_id ORDER BY begins), %(after)s::timestamptz)
-            AS opens,
+        coalesce(
+            max(ends) OVER (
+                PARTITION BY device_id ORDER BY begins, ends
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            %(after)s::timestamptz
+        ) AS opens,
         begins AS closes
     FROM busy
     UNION ALL

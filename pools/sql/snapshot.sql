@@ -45,6 +45,18 @@ together AS (
         AND NOT cordoned
         AND labels ->> %(place)s::text IN (SELECT labels ->> %(place)s::text FROM ring)
 ),
+worked_on AS MATERIALIZED (
+    -- Maintenance that meets the window, by node; of the whole pool under the empty name.
+    SELECT
+        coalesce(maintenance_windows.node_id, '') AS node_id,
+        (extract(epoch FROM max(upper(maintenance_windows.during))) * 1000)::bigint AS until
+    FROM maintenance_windows
+    WHERE maintenance_windows.pool_id = %(pool_id)s::text
+        AND maintenance_windows.cancelled_at IS NULL
+        AND upper(maintenance_windows.during) > %(start)s::timestamptz
+        AND lower(maintenance_windows.during) < %(end)s::timestamptz
+    GROUP BY maintenance_windows.node_id
+),
 able AS MATERIALIZED (
     SELECT together.id, atoms.free
     FROM together
@@ -68,6 +80,8 @@ able AS MATERIALIZED (
             ), true)
     ) AS atoms
     WHERE atoms.free >= %(count)s::int
+        AND NOT EXISTS (SELECT FROM worked_on WHERE worked_on.node_id = together.id)
+        AND NOT EXISTS (SELECT FROM worked_on WHERE worked_on.node_id = '')
     LIMIT %(enough)s::int
 ),
 chosen AS MATERIALIZED (
@@ -129,7 +143,7 @@ amounts AS (
 SELECT
     around.answer,
     nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
-    nodes.taints, node_conditions.id IS NULL AS connected, amounts.free,
+    nodes.taints, node_conditions.id IS NULL AS connected, NULL AS worked_on_until, amounts.free,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
 FROM (SELECT count(*) < %(sample)s::int AS answer FROM ring) AS around
@@ -159,6 +173,18 @@ WITH booked AS (
         HAVING min(lower(device_bookings.during)) < %(end)s::timestamptz
     ) AS holds
     GROUP BY holds.device_id
+),
+worked_on AS MATERIALIZED (
+    -- Maintenance that meets the window, by node; of the whole pool under the empty name.
+    SELECT
+        coalesce(maintenance_windows.node_id, '') AS node_id,
+        (extract(epoch FROM max(upper(maintenance_windows.during))) * 1000)::bigint AS until
+    FROM maintenance_windows
+    WHERE maintenance_windows.pool_id = %(pool_id)s::text
+        AND maintenance_windows.cancelled_at IS NULL
+        AND upper(maintenance_windows.during) > %(start)s::timestamptz
+        AND lower(maintenance_windows.during) < %(end)s::timestamptz
+    GROUP BY maintenance_windows.node_id
 ),
 cells AS (
     SELECT
@@ -207,12 +233,15 @@ amounts AS (
 SELECT
     true,
     nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
-    nodes.taints, node_conditions.id IS NULL AS connected, amounts.free,
+    nodes.taints, node_conditions.id IS NULL AS connected,
+    greatest(worked_on.until, (SELECT until FROM worked_on WHERE node_id = '')) AS worked_on_until,
+    amounts.free,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
 FROM nodes
 LEFT JOIN cells ON cells.node_id = nodes.id
 LEFT JOIN amounts ON amounts.node_id = nodes.id
+LEFT JOIN worked_on ON worked_on.node_id = nodes.id
 LEFT JOIN node_conditions
     ON node_conditions.node_id = nodes.id AND node_conditions.type = 'Disconnected'
 WHERE nodes.pool_id = %(pool_id)s::text AND nodes.state <> 'retired'

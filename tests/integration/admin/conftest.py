@@ -1,16 +1,18 @@
 """A little of everything that the operators' registers show, made as the product makes it."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from django.db import transaction
 from django.test import Client
 
+from bettercompute import clock
 from bettercompute.coordination import heartbeats, leases, workqueue
 from bettercompute.iam import policies
 from bettercompute.iam.models import ApiToken
 from bettercompute.operators import audit
-from nodes import enrollment
+from nodes import enrollment, maintenance
 from nodes.models import Node
 from nodes.protocol import signing
 from outbox import dispatch
@@ -19,6 +21,7 @@ from pools.models import Pool
 from reservations.models import Reservation
 from tests.support import cast, make
 
+HOUR = timedelta(hours=1)
 FORBID = 'forbid (principal, action == Action::"compute:reservations:create", resource);'
 
 
@@ -55,6 +58,12 @@ def world() -> World:
     policies.create(alice, draft=policies.Draft("no-more", FORBID, enabled=False))
     enrolment = enrollment.create(node_id=node.pk)
     enrollment.enroll(token=enrolment.token, public_key=signing.NodeKey.generate().public_key)
+    start = clock.now() + timedelta(days=1_000)
+    at = maintenance.place(node_id=node.pk)
+    assert at is not None
+    maintenance.announce(
+        at, start=start, end=start + HOUR, reason="new fans", account_id=alice.account_id
+    )
     leases.take("shard:3")
     heartbeats.beat("worker")
     with transaction.atomic():

@@ -400,3 +400,16 @@ def test_identical_devices_are_counted_and_never_combined():
     before = time.process_time()
     assert len(plan(demand(line(4_096)), pool).device_ids) == 4_096
     assert time.process_time() - before < 1
+
+
+def test_maintenance_is_a_reason_of_its_own_that_says_when_it_ends():
+    worked_on = node(cell(8), worked_on_until=5_000)
+    (reason,) = refused(
+        demand(line(1)),
+        worked_on,
+        node(cell(8), worked_on_until=4_000),
+        node(cell(0, busy=[9_000]), worked_on_until=4_000),
+    )
+    assert (reason.filter, reason.nodes, reason.until_ms) == (Filter.STATE, 3, 4_000)
+    assert reason.needs == "a node without maintenance in that time"
+    assert names(placed(demand(line(1)), worked_on, node(cell(1), name="free"))) == ["free"]
