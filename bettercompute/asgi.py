@@ -63,9 +63,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _answer(scope: Scope, receive: Receive) -> Answer | None:
     """The answer; None when the client went away first."""
-    if scope["path"] == health.HEALTH_PATH:
+    probes = scope["method"] in {"GET", "HEAD"}  # Django refuses the others
+    if probes and scope["path"] == health.HEALTH_PATH:
         return _plain(200, health.ALIVE)
-    if scope["path"] == health.READY_PATH:
+    if probes and scope["path"] == health.READY_PATH:
         found = await health.ready_soon()
         return _plain(found.status, found.body)
     try:

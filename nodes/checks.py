@@ -5,6 +5,7 @@ The self-check, the torture test and the simulation run the same list.
 
 from bettercompute import findings, sql
 from bettercompute.coordination import heartbeats
+from bettercompute.coordination.heartbeats import Role
 from bettercompute.findings import Check, Finding
 from bettercompute.states import NodeState
 from nodes import maintenance, resources
@@ -121,7 +122,7 @@ def booked_over_maintenance() -> list[Finding]:
 @findings.check("gateways.alive")
 def gateways_alive() -> list[Finding]:
     """Where there are nodes, a gateway lives and can write (C38)."""
-    alive = heartbeats.alive("gateway")
+    alive = heartbeats.alive(Role.GATEWAY)
     if alive or not Node.objects.exclude(state=NodeState.RETIRED).exists():
         return []
     return [

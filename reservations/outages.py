@@ -17,10 +17,10 @@ from django.db import transaction
 from bettercompute import sql
 from bettercompute.coordination import heartbeats
 from bettercompute.coordination.fencing import Fence
+from bettercompute.coordination.heartbeats import Role
 
 OUTAGES = sql.load(__package__, "outages")
 
-ROLE = "web"
 GAP_SECONDS = heartbeats.ALIVE_SECONDS
 FORGET_SECONDS = 90 * 86_400
 
@@ -42,7 +42,7 @@ class Judging:
 @transaction.atomic
 def beat() -> None:
     """Say that this web process serves; find the outage that is over with it."""
-    heartbeats.beat(ROLE)
+    heartbeats.beat(Role.WEB)
     OUTAGES.run("beat", gap_seconds=GAP_SECONDS)
 
 

@@ -11,14 +11,13 @@ from bettercompute import clock, findings, sql
 from bettercompute.celery import app
 from bettercompute.coordination import (
     heartbeats,
-    holdings,
     leases,
-    pacemaker,
     roles,
     schema,
     timeouts,
     workqueue,
 )
+from bettercompute.coordination.heartbeats import Role
 from bettercompute.findings import Check, Finding
 
 CHECKS = sql.load(__package__, "checks")
@@ -30,7 +29,6 @@ ATTEMPTS_MANY = 5
 BROKER_SECONDS_MAX = 2
 CELERY_SECONDS_MAX = 2
 LOCK_SECONDS_MAX = 1.0
-WEB = "web"
 
 
 @findings.check("clock.skew")
@@ -95,7 +93,7 @@ def queue_failing() -> Iterable[Finding]:
 @findings.check("leases.stale")
 def leases_held() -> Iterable[Finding]:
     """Where workers live, every shard and every periodic job has a holder (C29)."""
-    if not heartbeats.alive(holdings.ROLE):
+    if not heartbeats.alive(Role.WORKER):
         return  # workers_alive says so
     if free := leases.free(roles.wanted()):
         yield Finding(
@@ -108,7 +106,7 @@ def leases_held() -> Iterable[Finding]:
 @findings.check("workers.alive")
 def workers_alive() -> Iterable[Finding]:
     """A worker lives and can write (C38)."""
-    if not heartbeats.alive(holdings.ROLE):
+    if not heartbeats.alive(Role.WORKER):
         yield Finding(
             "workers.alive",
             "No worker has written its heartbeat for 15 s; nothing is reconciled.",
@@ -119,7 +117,7 @@ def workers_alive() -> Iterable[Finding]:
 @findings.check("web.alive")
 def web_alive() -> Iterable[Finding]:
     """A web process lives and can write (C38)."""
-    if not heartbeats.alive(WEB):
+    if not heartbeats.alive(Role.WEB):
         yield Finding(
             "web.alive",
             "No web process has written its heartbeat for 15 s; nobody can reserve or renew.",
@@ -131,7 +129,7 @@ def web_alive() -> Iterable[Finding]:
 @findings.check("beat.ticking")
 def beat_ticking() -> Iterable[Finding]:
     """A beat gives the workers their pace (C27)."""
-    if not heartbeats.alive(pacemaker.ROLE):
+    if not heartbeats.alive(Role.BEAT):
         yield Finding(
             "beat.ticking",
             "No beat has ticked for 15 s; workers go by their own clocks, every three seconds.",
@@ -153,7 +151,7 @@ def broker_reachable() -> Iterable[Finding]:
 @findings.check("celery.answers")
 def celery_answers() -> Iterable[Finding]:
     """A living worker can be reached through the broker."""
-    if _broker_error() is not None or not heartbeats.alive(holdings.ROLE):
+    if _broker_error() is not None or not heartbeats.alive(Role.WORKER):
         return  # their own checks say so
     if not answering_workers():
         yield Finding(

@@ -27,11 +27,11 @@ from bettercompute.coordination import (
     workqueue,
 )
 from bettercompute.coordination.fencing import LeaseLost
+from bettercompute.coordination.heartbeats import Role
 from bettercompute.coordination.leases import Lease
 
 log = logging.getLogger(__name__)
 
-ROLE = "worker"
 SHARD_PREFIX = "shard:"
 RENEW_AFTER = timedelta(seconds=leases.RENEW_AFTER_SECONDS)
 BEAT_AFTER = timedelta(seconds=heartbeats.BEAT_SECONDS)
@@ -176,7 +176,7 @@ class Holdings:
 
     def _beat(self) -> None:
         if clock.now() - self._beaten_at >= BEAT_AFTER:
-            heartbeats.beat(ROLE)
+            heartbeats.beat(Role.WORKER)
             self._beaten_at = clock.now()
 
     def _renew(self) -> None:
@@ -199,7 +199,7 @@ class Holdings:
         return kept
 
     def _share(self) -> None:
-        fair = math.ceil(workqueue.SHARDS / max(1, len(heartbeats.alive(ROLE))))
+        fair = math.ceil(workqueue.SHARDS / max(1, len(heartbeats.alive(Role.WORKER))))
         names = [shard_name(shard) for shard in range(workqueue.SHARDS)]
         ours = [name for name in names if name in self._held]
         for name in ours[fair:]:

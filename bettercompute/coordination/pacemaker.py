@@ -11,8 +11,8 @@ from celery.beat import Scheduler
 
 from bettercompute.coordination import heartbeats
 from bettercompute.coordination.heart import Heart
+from bettercompute.coordination.heartbeats import Role
 
-ROLE = "beat"
 TICKED_SECONDS = 10.0  # not ticked for so long: no heartbeat
 
 
@@ -41,4 +41,4 @@ class BeatingScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
 
     def _beat(self) -> None:
         if time.monotonic() - self._ticked_at < TICKED_SECONDS:
-            heartbeats.beat(ROLE)
+            heartbeats.beat(Role.BEAT)

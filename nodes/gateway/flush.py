@@ -12,6 +12,7 @@ from django.db import transaction
 
 from bettercompute import clock, errors
 from bettercompute.coordination import heartbeats, leases, owner
+from bettercompute.coordination.heartbeats import Role
 from bettercompute.coordination.leases import Lease
 from nodes import hearing, sessions
 from nodes.gateway.database import Database
@@ -26,7 +27,6 @@ LEASE_SECONDS = 20  # C31
 # A gateway that could tell nothing for so long sends its agents to others: twice what it survives
 # without its database (N2).
 CUT_OFF_SECONDS = 60.0
-ROLE = "gateway"
 
 
 class Flush:
@@ -83,7 +83,7 @@ class Flush:
             if beats:
                 self._lease = leases.take(self.lease_name, ttl_seconds=LEASE_SECONDS)
                 clock.synchronise()  # C7: sampled at every renewal
-                heartbeats.beat(ROLE)
+                heartbeats.beat(Role.GATEWAY)
                 age = self._live.monotonic() - known_at
                 hearing.beat(self.gateway_id, age_seconds=age)
         return live
@@ -96,7 +96,7 @@ class Flush:
     @property
     def lease_name(self) -> str:
         """What this gateway holds while it lives."""
-        return f"{ROLE}:{self.gateway_id}"
+        return f"{Role.GATEWAY}:{self.gateway_id}"
 
     async def _leave(self) -> None:
         if self._lease is not None:

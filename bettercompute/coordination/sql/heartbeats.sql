@@ -18,3 +18,9 @@ SELECT process
 -- name: forget
 DELETE FROM heartbeats
  WHERE beaten_at < compute_now() - make_interval(secs => %(seconds)s::double precision);
+
+-- name: forget_own_leases
+-- A gateway's lease is named after it, and no process gets its id again, so no epoch is lost (C34).
+DELETE FROM leases
+ WHERE name LIKE 'gateway:%%'
+   AND expires_at < compute_now() - make_interval(secs => %(seconds)s::double precision);

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bettercompute.coordination import leases
+from bettercompute.coordination import heartbeats, leases
+from bettercompute.coordination.models import Lease
 
 pytestmark = pytest.mark.django_db
 
@@ -61,3 +62,14 @@ def test_several_leases_are_taken_in_one_statement(django_assert_num_queries):
         taken = leases.take_many(["shard:3", "shard:1", "shard:2"], owner="own_a")
     assert sorted(lease.name for lease in taken) == ["shard:1", "shard:3"]
     assert leases.free(["shard:1", "shard:9"]) == ["shard:9"]
+
+
+@pytest.mark.rule("C34")
+def test_long_after_its_end_a_gateways_lease_goes_and_every_other_keeps_its_epoch(clock):
+    leases.take_many(["gateway:own_a", "shard:1"], owner="own_a")
+    clock.advance("1d")
+    heartbeats.forget()
+    assert Lease.objects.count() == 2
+    clock.advance("1m")
+    heartbeats.forget()
+    assert [lease.name for lease in Lease.objects.all()] == ["shard:1"]

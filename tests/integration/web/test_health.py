@@ -116,3 +116,10 @@ def test_a_probe_that_gives_up_takes_the_answer_from_nobody(hangs: list[threadin
     impatient, patient = asyncio.run(two())
     assert not impatient.ready
     assert patient.ready
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_probe_only_asks(client, path):
+    answer = client.post(path)
+    assert answer.status_code == 405
+    assert answer["Allow"] == "GET, HEAD"
