@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -53,10 +54,25 @@ class HostReserve(PolicyModel):
     vcpu: Annotated[int, Field(ge=0, le=4_096)] = 2
 
 
-class Sharing(PolicyModel):
-    """How many slots a sliced GPU has."""
+class SharingMode(StrEnum):
+    """How a GPU is shared by the holders of its slots."""
 
-    replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 4
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+
+
+class Sharing(PolicyModel):
+    """How many slots a sliced GPU has: 4 where they take turns, 10 under MPS, unless it is said."""
+
+    mode: SharingMode = SharingMode.TIME_SLICING
+    replicas: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=REPLICAS_MAX,
+            default_factory=lambda given: 10 if given.get("mode") is SharingMode.MPS else 4,
+        ),
+    ]
 
 
 class PoolPolicy(PolicyModel):

@@ -66,6 +66,21 @@ def test_a_mig_instance_is_a_seventh_and_a_slot_one_of_the_replicas():
     assert both == {"vcpu": 12, "memoryGiB": 80}, "summed before it is rounded down"
 
 
+@pytest.mark.parametrize(
+    ("sharing", "slots"),
+    [
+        ({}, 4),
+        ({"mode": "time-slicing"}, 4),
+        ({"mode": "mps"}, 10),
+        ({"mode": "mps", "replicas": 8}, 8),
+    ],
+)
+def test_a_card_has_as_many_slots_as_its_way_of_sharing_has_by_default(sharing, slots):
+    pool = supply.pool(perGpu={"vcpu": 40, "memoryGiB": 0}, sharing=sharing)
+    one = share_of(pool, devices=[{"class": "gpu.slot", "count": 1}])
+    assert one.recorded == {"vcpu": 40 // slots}
+
+
 def test_a_pool_whose_hosts_count_nothing_has_an_empty_share():
     pool = supply.pool()
     assert share_of(pool) == shares.Share({}, {}, {}, {"vcpu": 0, "memoryGiB": 0})
