@@ -18,6 +18,7 @@ PoolId = NewType("PoolId", str)
 NodeId = NewType("NodeId", str)
 DeviceId = NewType("DeviceId", str)
 ReservationId = NewType("ReservationId", str)
+SeriesId = NewType("SeriesId", str)
 AllocationId = NewType("AllocationId", str)
 EventId = NewType("EventId", str)
 
@@ -33,6 +34,7 @@ PREFIXES = (
     "enr",  # enrolment of a node
     "mnt",  # planned maintenance of a node or pool
     "rsv",  # reservation
+    "ser",  # a recurring reservation: a series of occurrences
     "alloc",  # a reservation's part on one node
     "cmd",  # command to a node
     "evt",  # event
@@ -70,7 +72,21 @@ def draw_from(source: Callable[[], int] | None) -> None:
 
 def reservation(tenant: str, identity: str, idempotency_key: str) -> ReservationId:
     """The draft id of R6: the same tenant, identity and key always reach the same row."""
-    # Each part carries its length, so no two different triples concatenate to the same text.
-    text = "".join(f"{len(part)}:{part}" for part in (tenant, identity, idempotency_key))
+    return ReservationId(f"rsv_{_digest(tenant, identity, idempotency_key)}")
+
+
+def series(first: str) -> SeriesId:
+    """The id of the series whose first occurrence is this reservation."""
+    return SeriesId(f"ser_{first.removeprefix('rsv_')}")
+
+
+def occurrence(series_id: str, start_ms: int) -> ReservationId:
+    """The id of an occurrence of a series: whoever books it, however often, it is one row."""
+    return ReservationId(f"rsv_{_digest(series_id, str(start_ms))}")
+
+
+def _digest(*parts: str) -> str:
+    # Each part carries its length, so no two different tuples concatenate to the same text.
+    text = "".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.sha256(text.encode()).digest()
-    return ReservationId("rsv_" + base64.b32encode(digest).decode().rstrip("=").lower())
+    return base64.b32encode(digest).decode().rstrip("=").lower()

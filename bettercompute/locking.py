@@ -7,6 +7,7 @@ transactions take and fails on a violation.
 
 LOCK_ORDER = (
     "leases",
+    "reservation_series",
     "reservations",
     "quota_usage",
     "budgets",

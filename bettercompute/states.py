@@ -29,6 +29,14 @@ class ReservationState(StrEnum):
 HOLDING = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 
 
+class SeriesState(StrEnum):
+    """A recurring reservation: whether more of its occurrences are booked."""
+
+    ACTIVE = "active"
+    ENDED = "ended"  # its rule has no occurrence ahead
+    CANCELLED = "cancelled"
+
+
 class AllocationState(StrEnum):
     """A reservation's part on one node: from booked to given back (R26, R35)."""
 
@@ -103,8 +111,9 @@ def _machine(table: str, kind: type[StrEnum], moves: Mapping[StrEnum, set[StrEnu
     return Machine(table, transitions)
 
 
-_R, _A, _N, _C, _P, _E = (
+_R, _S, _A, _N, _C, _P, _E = (
     ReservationState,
+    SeriesState,
     AllocationState,
     NodeState,
     CommandState,
@@ -124,6 +133,7 @@ RESERVATION = _machine(
         _R.ACTIVE: {_R.RELEASED},
     },
 )
+SERIES = _machine("reservation_series", _S, {_S.ACTIVE: {_S.ENDED, _S.CANCELLED}})
 ALLOCATION = _machine(
     "allocations",
     _A,
@@ -171,6 +181,7 @@ ENDPOINT = _machine(
 
 MACHINES: dict[str, Machine] = {
     "reservation": RESERVATION,
+    "reservation series": SERIES,
     "allocation": ALLOCATION,
     "node": NODE,
     "command": COMMAND,

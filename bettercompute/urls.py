@@ -9,6 +9,7 @@ from bettercompute.web import health, openapi
 from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
+from reservations.series import api as series
 
 handler400 = "bettercompute.web.pages.bad_request"
 handler403 = "bettercompute.web.pages.forbidden"
@@ -29,6 +30,10 @@ api_v1 = [
     path("reservations/<str:reservation_id>/extension", reservations.ExtensionView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("series", series.SeriesListView.as_view()),
+    path("series/<str:series_id>", series.SeriesView.as_view()),
+    path("series/<str:series_id>/cancel", series.SeriesCancelView.as_view()),
+    path("series/<str:series_id>/skip", series.SeriesSkipView.as_view()),
     path("usage", reservations.UsageView.as_view()),
     path("pools", pools.PoolsView.as_view()),
     path("pools/<str:pool_id>", pools.PoolView.as_view()),

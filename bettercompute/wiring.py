@@ -36,6 +36,7 @@ class Tick:
 RECONCILERS: Mapping[str, str] = {
     "reservation": "reservations.reconciler:reconcile",
     "pool": "reservations.pending:reconcile",
+    "series": "reservations.series.reconciler:reconcile",
     "inventory": "nodes.inventory:reconcile",
     "node": "nodes.reconciler:reconcile",
 }
@@ -44,6 +45,7 @@ RECONCILERS: Mapping[str, str] = {
 RESYNCS: Mapping[str, str] = {
     "reservation": "reservations.queries:live_keys",
     "pool": "reservations.queries:pending_pools",
+    "series": "reservations.series.rows:live_keys",
     "inventory": "nodes.queries:unapplied_inventories",
     "node": "nodes.queries:nodes_unconfirmed",
 }

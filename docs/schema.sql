@@ -789,6 +789,41 @@ CREATE INDEX quota_usage_pool_id_debf123b_like ON public.quota_usage USING btree
 CREATE INDEX quota_usage_tenant_id_9fb11e71 ON public.quota_usage USING btree (tenant_id);
 CREATE INDEX quota_usage_tenant_id_9fb11e71_like ON public.quota_usage USING btree (tenant_id text_pattern_ops);
 
+CREATE TABLE reservation_series (
+    id text NOT NULL,
+    state text NOT NULL,
+    request jsonb NOT NULL,
+    rule text NOT NULL,
+    time_zone text NOT NULL,
+    first_local text NOT NULL,
+    decision jsonb NOT NULL,
+    conditions jsonb NOT NULL,
+    next_at timestamp with time zone,
+    cut_at timestamp with time zone,
+    version bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT compute_now() NOT NULL,
+    ended_at timestamp with time zone,
+    owner_id text NOT NULL,
+    pool_id text NOT NULL,
+    tenant_id text NOT NULL,
+    CONSTRAINT reservation_series_pkey PRIMARY KEY (id),
+    CONSTRAINT reservation_series_owner_id_92981bd7_fk_accounts_id FOREIGN KEY (owner_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT reservation_series_pool_id_6e739d51_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT reservation_series_tenant_id_1c1bccd9_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
+);
+CREATE INDEX reservation_series_id_7cb48d4a_like ON public.reservation_series USING btree (id text_pattern_ops);
+CREATE INDEX reservation_series_owner_id_92981bd7 ON public.reservation_series USING btree (owner_id);
+CREATE INDEX reservation_series_owner_id_92981bd7_like ON public.reservation_series USING btree (owner_id text_pattern_ops);
+CREATE INDEX reservation_series_pool_id_6e739d51 ON public.reservation_series USING btree (pool_id);
+CREATE INDEX reservation_series_pool_id_6e739d51_like ON public.reservation_series USING btree (pool_id text_pattern_ops);
+CREATE INDEX reservation_series_tenant_id_1c1bccd9 ON public.reservation_series USING btree (tenant_id);
+CREATE INDEX reservation_series_tenant_id_1c1bccd9_like ON public.reservation_series USING btree (tenant_id text_pattern_ops);
+CREATE INDEX series_active ON public.reservation_series USING btree (id) WHERE (state = 'active'::text);
+CREATE INDEX series_newest ON public.reservation_series USING btree (tenant_id, created_at DESC, id DESC);
+CREATE TRIGGER reservation_series_state_guard BEFORE UPDATE OF state ON public.reservation_series FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION refuse_illegal_transition('{"active": ["cancelled", "ended"],
+     "ended": [],
+     "cancelled": []}');
+
 CREATE TABLE reservations (
     id text NOT NULL,
     state text NOT NULL,
@@ -822,16 +857,22 @@ CREATE TABLE reservations (
     pool_id text NOT NULL,
     tenant_id text NOT NULL,
     waiting jsonb,
+    occurrence_at timestamp with time zone,
+    retry_at timestamp with time zone,
+    series_id text,
     CONSTRAINT reservations_pkey PRIMARY KEY (id),
     CONSTRAINT reservation_duration_positive CHECK ((duration_ms > 0)),
+    CONSTRAINT reservation_occurrence_whole CHECK ((((occurrence_at IS NULL) AND (series_id IS NULL)) OR ((occurrence_at IS NOT NULL) AND (series_id IS NOT NULL)))),
     CONSTRAINT reservation_window_whole CHECK ((((ends_at IS NULL) AND (starts_at IS NULL)) OR (ends_at >= starts_at))),
     CONSTRAINT reservations_owner_id_64d31d76_fk_accounts_id FOREIGN KEY (owner_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT reservations_pool_id_9275f528_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT reservations_series_id_9fa00b6c_fk_reservation_series_id FOREIGN KEY (series_id) REFERENCES reservation_series(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT reservations_tenant_id_e78a61cf_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );
 CREATE INDEX reservation_live ON public.reservations USING btree (id) WHERE (state = ANY (ARRAY['draft'::text, 'awaiting-confirmation'::text, 'pending'::text, 'placed'::text, 'binding'::text, 'active'::text]));
 CREATE INDEX reservation_mine ON public.reservations USING btree (tenant_id, owner_id, created_at DESC, id DESC);
 CREATE INDEX reservation_newest ON public.reservations USING btree (tenant_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX reservation_occurrence_once ON public.reservations USING btree (series_id, occurrence_at) WHERE (series_id IS NOT NULL);
 CREATE INDEX reservation_pending ON public.reservations USING btree (pool_id, priority DESC, created_at) WHERE (state = 'pending'::text);
 CREATE INDEX reservations_id_3931c980_like ON public.reservations USING btree (id text_pattern_ops);
 CREATE INDEX reservations_owner_id_64d31d76 ON public.reservations USING btree (owner_id);

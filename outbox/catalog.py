@@ -70,6 +70,17 @@ class ReservationReassigned(ReservationChanged):
     reason: str
 
 
+class SeriesChanged(EventData):
+    """What every event of a series says; of an occurrence also when it was to begin, and why."""
+
+    state: str
+    pool_id: str
+    occurrence: int | None = None
+    reservation_id: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
 class BindingRejected(ReservationChanged):
     """Whose report did not count, and why."""
 
@@ -175,6 +186,11 @@ def _reservation(
     )
 
 
+def _series(verb: str, meaning: str, state: str, **more: Any) -> EventType:
+    example = {"state": state, "poolId": _POOL, **more}
+    return EventType(f"reservation.series-{verb}", meaning, SeriesChanged, example)
+
+
 def _node(verb: str, meaning: str, **more: Any) -> EventType:
     example = {"poolId": _POOL, "name": "gpu-07", **more}
     return EventType(f"node.{verb}", meaning, NodeChanged, example)
@@ -248,6 +264,19 @@ TYPES: tuple[EventType, ...] = (
         nodeId=_NODE,
         reason="certificate-revoked",
     ),
+    _series("opened", "A recurring reservation was made; its occurrences are booked.", "active"),
+    _series(
+        "unbooked",
+        "An occurrence could not be booked; it is tried again until it would begin.",
+        "active",
+        occurrence=_WINDOW["start"],
+        reservationId="rsv_abc",
+        reason="NoCapacity",
+        message="2 nodes lack 4 free GPUs in the window (busy).",
+    ),
+    _series("cut", "No occurrence from this one on is booked.", "active", occurrence=1772442000000),
+    _series("cancelled", "No more of its occurrences are booked.", "cancelled"),
+    _series("ended", "Its last occurrence has begun.", "ended"),
     _node("registered", "A node joined a pool."),
     _node("connected", "Its agent talks to us.", state="ready"),
     _node("disconnected", "Silent for over 15 s; nothing is taken from it.", state="ready"),

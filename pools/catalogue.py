@@ -85,6 +85,7 @@ class PoolPolicy(PolicyModel):
     tenant_root: bool = False
     max_ahead: DurationMs | None = None
     max_duration: DurationMs | None = None
+    recurrence_ahead: DurationMs = 90 * DAY_MS  # how far occurrences of a series are booked
     max_pending: DurationMs = 7 * DAY_MS
 
 

@@ -6,7 +6,6 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bettercompute import clock
@@ -80,7 +79,7 @@ def _earliest(
     )
     if found is None:
         return None
-    then = replace(request, start_ms=clock.to_ms(found))
+    then = request.starting(clock.to_ms(found))
     denied = _denials(caller, access, then, share, clock.to_ms(now))
     return None if denied else found
 

@@ -8,14 +8,15 @@ the same hash: ``2h`` is ``7200000``, an absent binding is ``hold``, an absent t
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from bettercompute import durations, errors
+from bettercompute import clock, durations, errors
 from bettercompute.wire import reservations as wire
-from pools import instants, selectors
+from pools import instants, recurrence, selectors
 from pools.planner import request as planning
+from pools.recurrence import Recurrence
 
 DAY_MS = 86_400_000
 YEARS_5_MS = 5 * 366 * DAY_MS  # any five calendar years
@@ -42,6 +43,7 @@ class NormalisedRequest:
     priority: int
     labels: Mapping[str, str]
     users: tuple[str, ...]
+    recurrence: Recurrence | None = None
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -53,6 +55,8 @@ class NormalisedRequest:
             "binding": str(self.binding),
         }
         document.update(dict(_optional_parts(self)))
+        if self.recurrence is not None:
+            document["recurrence"] = self.recurrence.document
         return document
 
     @cached_property
@@ -60,6 +64,10 @@ class NormalisedRequest:
         """SHA-256 over the document as canonical JSON (R7)."""
         text = json.dumps(self.document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def starting(self, start_ms: int) -> "NormalisedRequest":
+        """The same for another time."""
+        return replace(self, start_ms=start_ms)
 
     @property
     def node_count(self) -> int:
@@ -105,6 +113,7 @@ def normalise(request: wire.ReservationRequest, *, now_ms: int) -> NormalisedReq
     duration_ms = _duration(request.duration, wrong)
     start_ms = _start(request.start, now_ms, wrong)
     lines = tuple(_lines(request.devices, wrong))
+    repeats, start_ms = _recurrence(request, start_ms, duration_ms, wrong)
     _check_bindings(request, wrong)
     _check_tolerations(request.tolerations or [], wrong)
     if wrong:
@@ -129,6 +138,7 @@ def normalise(request: wire.ReservationRequest, *, now_ms: int) -> NormalisedReq
         priority=request.priority,
         labels=dict(request.labels or {}),
         users=tuple(request.users or ()),
+        recurrence=repeats,
     )
 
 
@@ -173,6 +183,33 @@ def _start(value: int | str | None, now_ms: int, wrong: list[errors.FieldError])
     if start_ms > now_ms + YEARS_5_MS:
         wrong.append(errors.FieldError("start", "must be at most 5 years ahead"))
     return start_ms
+
+
+def _recurrence(
+    request: wire.ReservationRequest,
+    start_ms: int | None,
+    duration_ms: int,
+    wrong: list[errors.FieldError],
+) -> tuple[Recurrence | None, int | None]:
+    """How it repeats, and the start of its first occurrence: the first that the rule has."""
+    if request.recurrence is None:
+        return None, start_ms
+    if request.start is None:
+        wrong.append(errors.FieldError("start", "is required with recurrence: the first of them"))
+    if request.lease_seconds is not None:
+        message = "cannot be used with recurrence: nobody renews what is booked ahead"
+        wrong.append(errors.FieldError("leaseSeconds", message))
+    if request.offer_id is not None:
+        message = "cannot be used with recurrence: an offer is of one window"
+        wrong.append(errors.FieldError("offerId", message))
+    if start_ms is None or wrong:
+        return None, start_ms
+    found = recurrence.normalise(
+        request.recurrence, start=clock.from_ms(start_ms), duration_ms=duration_ms, wrong=wrong
+    )
+    if found is None or wrong:
+        return None, start_ms
+    return found, clock.to_ms(next(found.starts()))
 
 
 def _lines(
@@ -239,9 +276,8 @@ def _refuse_unavailable(request: wire.ReservationRequest) -> None:
         raise errors.Unsupported(
             f"binding {request.binding} is not supported; use hold.", field="binding"
         )
-    for field, value in (("recurrence", request.recurrence), ("offerId", request.offer_id)):
-        if value is not None:
-            raise errors.Unsupported(f"{field} is not supported yet; leave it out.", field=field)
+    if request.offer_id is not None:
+        raise errors.Unsupported("offerId is not supported yet; leave it out.", field="offerId")
 
 
 def _resources(resources: wire.Resources | None) -> dict[str, int]:

@@ -10,8 +10,9 @@
 What fails in between leaves the draft, and the same key decides it again.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 
@@ -25,14 +26,14 @@ from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
-from pools.planner.plan import NoFit
+from pools.planner.plan import NoFit, Plan
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import drafts, lifecycle, outcomes, placement, queries
+from reservations import drafts, lifecycle, opening, outcomes, placement, queries
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
-from reservations.models import Allocation
-from reservations.placement import Claim, Placed
+from reservations.models import Allocation, Reservation
+from reservations.placement import Claim, Placed, Unplaced
 
 ACTION = "compute:reservations:create"
 
@@ -47,8 +48,30 @@ class Admitted:
     shown: wire.Reservation | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A valid request, and all that it is decided and placed by."""
+
+    request: NormalisedRequest
+    access: PoolAccess
+    share: Share
+    attributes: Attributes
+
+    def draft(self, idempotency_key: str) -> NewDraft:
+        """What is written down before anything is decided."""
+        return NewDraft(
+            request=self.request,
+            idempotency_key=idempotency_key,
+            host_share=self.share.recorded,
+            gpu_milli=self.request.gpu_milli(self.access.policy.sharing.replicas),
+            attributes=asdict(self.attributes),
+        )
+
+
 def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -> Admitted:
     """Create a reservation, or find the one that this key reached before (R8).
+
+    With a recurrence it is the first occurrence, and brings its series with it.
 
     Raises:
         errors.InvalidInput, errors.Unsupported: the request itself.
@@ -60,23 +83,25 @@ def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -
     """
     request = _normalise(caller, wanted, idempotency_key)
     access = catalogue.access_pool(caller, request.pool_id)
-    catalogue.check_binding(access, request)
-    share = shares.host_share(access, request)
-    asked = attributes.of(access, request, share, now_ms=clock.now_ms())
-    new = NewDraft(
-        request=request,
-        idempotency_key=idempotency_key,
-        host_share=share.recorded,
-        gpu_milli=request.gpu_milli(access.policy.sharing.replicas),
-        attributes=asdict(asked),
-    )
-    draft = drafts.record(caller, new)
+    ask = asked(access, request, shares.host_share(access, request))
+    draft = drafts.record(caller, ask.draft(idempotency_key))
     failpoints.reach(Failpoint.DRAFT_RECORDED)
     if not _awaits_decision(draft):
         return Admitted(draft.id, created=False)
-    share = shares.resolve(draft.host_share, request)
-    decision = _decide(caller, access, request, draft, asked)
-    return _place_allowed(draft, request, access, share, decision)
+    ask = replace(ask, share=shares.resolve(draft.host_share, request))
+    decision = _decide(caller, ask, draft)
+    return _place_allowed(caller, draft, ask, decision)
+
+
+def asked(access: PoolAccess, request: NormalisedRequest, share: Share) -> Ask:
+    """A request in a pool, as policies see it now.
+
+    Raises:
+        errors.InvalidInput: the pool has no such binding.
+    """
+    catalogue.check_binding(access, request)
+    known = attributes.of(access, request, share, now_ms=clock.now_ms())
+    return Ask(request, access, share, known)
 
 
 def _normalise(caller: Caller, wanted: ReservationRequest, key: str) -> NormalisedRequest:
@@ -101,18 +126,24 @@ def _awaits_decision(draft: Draft) -> bool:
     return draft.state == ReservationState.DRAFT
 
 
-def _decide(
-    caller: Caller, access: PoolAccess, request: NormalisedRequest, draft: Draft, asked: Attributes
-) -> Decision:
+def _decide(caller: Caller, ask: Ask, draft: Draft) -> Decision:
     """The one decision on the reservation itself; a denial is kept (R10.4)."""
-    decision = decisions.decide(caller, ACTION, resource_id=draft.id, attributes=asked)
-    beyond = catalogue.refusals(access, request, now_ms=clock.now_ms())
-    if decision.allowed and beyond:
-        message = f"The pool {access.name} allows: {'; '.join(beyond)}."
-        decision = Decision("deny", (), message, {"poolLimits": beyond})
+    decision = judge(caller, ask, draft.id)
     if not decision.allowed:
         _deny(draft, decision)
         decision.require()
+    return decision
+
+
+def judge(caller: Caller, ask: Ask, reservation_id: str) -> Decision:
+    """What the policies and the pool's limits say to it."""
+    decision = decisions.decide(
+        caller, ACTION, resource_id=reservation_id, attributes=ask.attributes
+    )
+    beyond = catalogue.refusals(ask.access, ask.request, now_ms=clock.now_ms())
+    if decision.allowed and beyond:
+        message = f"The pool {ask.access.name} allows: {'; '.join(beyond)}."
+        return Decision("deny", (), message, {"poolLimits": beyond})
     return decision
 
 
@@ -124,49 +155,75 @@ def _deny(draft: Draft, decision: Decision) -> None:
             lifecycle.move(
                 reservation,
                 ReservationState.DENIED,
-                {"decision": _kept(decision), "reason": "denied", "ended_at": reservation.read_at},
+                {"decision": kept(decision), "reason": "denied", "ended_at": reservation.read_at},
             )
 
 
-def _place_allowed(
-    draft: Draft,
-    request: NormalisedRequest,
-    access: PoolAccess,
-    share: Share,
-    decision: Decision,
-) -> Admitted:
+def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -> Admitted:
     """Plan outside, then transaction 2. Of two identical requests the second finds it moved."""
-    claim = claim_of(draft.id, request, access, share)
-    found = NoFit(()) if access.queued else placement.look(claim)
+    found = look(ask, draft.id)
     failpoints.reach(Failpoint.PLACEMENT_PLANNED)
     booked: tuple[Allocation, ...] = ()
+    request = ask.request
     with transaction.atomic(durable=True):
+        values: dict[str, Any] = {}
+        effects = Effects()
+        if request.recurrence is not None:
+            series = opening.open_series(caller, draft.id, request, decision=kept(decision))
+            values = opening.of_first(series, request)
+            opening.tell(effects, series, caller, request.pool_id)
         reservation = queries.locked(draft.id)
         assert reservation is not None
         if reservation.state != ReservationState.DRAFT:
             return Admitted(draft.id, created=False)
-        quota.charge(
-            reservation.tenant_id,
-            reservation.id,
-            shares.charges(request, share, access),
-            pool_id=reservation.pool_id,
-            account_id=reservation.owner_id,
-        )
-        effects = Effects()
-        decided = {"decision": _kept(decision)}
-        if access.queued:
-            outcomes.queue(reservation, effects, decided)
-        else:
-            outcome = placement.place(claim, found, now=reservation.read_at)
-            outcomes.record(reservation, outcome, effects, decided)
-            if isinstance(outcome, Placed):
-                booked = outcome.allocations
+        outcome = commit(reservation, ask, found, decision=decision, effects=effects, **values)
+        if isinstance(outcome, Placed):
+            booked = outcome.allocations
         effects.flush()
     failpoints.reach(Failpoint.PLACEMENT_COMMITTED)
     return Admitted(draft.id, created=True, shown=queries.placed_answer(reservation, booked))
 
 
-def _kept(decision: Decision) -> dict[str, object]:
+def look(ask: Ask, reservation_id: str) -> Plan | NoFit:
+    """Where it would fit now; a pool with a placer of its own is not looked at."""
+    if ask.access.queued:
+        return NoFit(())
+    return placement.look(claim_of(reservation_id, ask.request, ask.access, ask.share))
+
+
+def commit(
+    reservation: Reservation,
+    ask: Ask,
+    found: Plan | NoFit,
+    *,
+    decision: Decision,
+    effects: Effects,
+    **values: Any,
+) -> Placed | Unplaced | None:
+    """Charge a locked draft and place it, or have it wait; None where the pool's placer places it.
+
+    Raises:
+        errors.QuotaExceeded: nothing was charged.
+    """
+    charges = shares.charges(ask.request, ask.share, ask.access)
+    quota.charge(
+        reservation.tenant_id,
+        reservation.id,
+        charges,
+        pool_id=reservation.pool_id,
+        account_id=reservation.owner_id,
+    )
+    decided = {"decision": kept(decision), **values}
+    if ask.access.queued:
+        outcomes.queue(reservation, effects, decided)
+        return None
+    claim = claim_of(reservation.id, ask.request, ask.access, ask.share)
+    outcome = placement.place(claim, found, now=reservation.read_at)
+    outcomes.record(reservation, outcome, effects, decided)
+    return outcome
+
+
+def kept(decision: Decision) -> dict[str, object]:
     """What is remembered of a decision: enough to say later who decided."""
     return {
         "effect": decision.effect,

@@ -35,7 +35,7 @@ class ReservationsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List, newest first."""
         wanted = self.query(ReservationQuery)
-        filters = Filters(wanted.scope, tuple(wanted.state), wanted.pool_id)
+        filters = Filters(wanted.scope, tuple(wanted.state), wanted.pool_id, wanted.series_id)
         page = queries.page(
             self.caller(wanted.tenant_id), filters, limit=wanted.limit, cursor=wanted.cursor
         )

@@ -34,6 +34,22 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose reservation it will be."""
+
+    tenant_id: str
+    account_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Of which series it is one, and when that has it begin."""
+
+    series_id: str
+    start_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class NewDraft:
     """Everything that is written for a request."""
 
@@ -52,9 +68,7 @@ def record(caller: Caller, new: NewDraft) -> Draft:
     """
     draft_id = ids.reservation(caller.tenant_id, caller.account_id, new.idempotency_key)
     with transaction.atomic(durable=True):
-        row = DRAFTS.one("record", **_columns(draft_id, caller, new))
-    assert row is not None
-    fresh = bool(row[0])
+        fresh = _write(draft_id, Owner(caller.tenant_id, caller.account_id), new)
     draft = (
         Draft(
             id=draft_id,
@@ -73,6 +87,20 @@ def record(caller: Caller, new: NewDraft) -> Draft:
             "This idempotency key was used for a different request.", reservationId=draft_id
         )
     return draft
+
+
+def record_occurrence(owner: Owner, occurrence: Occurrence, new: NewDraft) -> bool:
+    """Write the draft of an occurrence in the caller's transaction; False where it has a row."""
+    draft_id = ids.occurrence(occurrence.series_id, occurrence.start_ms)
+    return _write(draft_id, owner, new, occurrence)
+
+
+def _write(
+    draft_id: str, owner: Owner, new: NewDraft, occurrence: Occurrence | None = None
+) -> bool:
+    row = DRAFTS.one("record", **_columns(draft_id, owner, new, occurrence))
+    assert row is not None
+    return bool(row[0])
 
 
 def find(draft_id: str) -> Draft | None:
@@ -102,13 +130,15 @@ def abandoned(*, limit: int, age: timedelta = moments.DRAFT_LIFETIME) -> list[st
     return [draft_id for (draft_id,) in DRAFTS.all("abandoned", age=age, limit=limit)]
 
 
-def _columns(draft_id: str, caller: Caller, new: NewDraft) -> dict[str, Any]:
+def _columns(
+    draft_id: str, owner: Owner, new: NewDraft, occurrence: Occurrence | None
+) -> dict[str, Any]:
     request = new.request
     return {
         "id": draft_id,
-        "tenant_id": caller.tenant_id,
+        "tenant_id": owner.tenant_id,
         "pool_id": request.pool_id,
-        "owner_id": caller.account_id,
+        "owner_id": owner.account_id,
         "idempotency_key": new.idempotency_key,
         "request": json.dumps(request.document),
         "request_hash": request.hash,
@@ -121,4 +151,6 @@ def _columns(draft_id: str, caller: Caller, new: NewDraft) -> dict[str, Any]:
         "priority": request.priority,
         "labels": json.dumps(dict(request.labels)),
         "attributes": json.dumps(dict(new.attributes)),
+        "series_id": None if occurrence is None else occurrence.series_id,
+        "occurrence_at": None if occurrence is None else clock.from_ms(occurrence.start_ms),
     }

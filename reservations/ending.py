@@ -21,6 +21,7 @@ from reservations import lifecycle, queries
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
+ACTION = "compute:reservations:release"
 LIVE = (AllocationState.PLACED, AllocationState.BINDING, AllocationState.BOUND)
 
 
@@ -42,7 +43,7 @@ def release(
         effects = Effects()
         match ReservationState(reservation.state):
             case ReservationState.PENDING:
-                _cancel(reservation, effects)
+                withdraw(reservation, effects)
             case ReservationState.PLACED | ReservationState.BINDING | ReservationState.ACTIVE:
                 end(reservation, reason="release", effects=effects)
             case ReservationState.AWAITING_CONFIRMATION:
@@ -69,13 +70,13 @@ def cancel(
     with transaction.atomic(durable=True):
         reservation = queries.access_locked(caller, reservation_id)
         etags.require(reservation.version, if_match)
-        if not _may_cancel(reservation):
+        if not may_cancel(reservation):
             raise errors.InvalidState(
                 f"Only what has not started can be cancelled; this is {reservation.state}.",
                 state=reservation.state,
             )
         effects = Effects()
-        _cancel(reservation, effects)
+        withdraw(reservation, effects)
         effects.flush()
     return reservation
 
@@ -83,7 +84,7 @@ def cancel(
 def _authorise(caller: Caller, reservation: Reservation) -> None:
     decision = decisions.decide(
         caller,
-        "compute:reservations:release",
+        ACTION,
         resource_id=reservation.id,
         attributes=Attributes(
             tenant=reservation.tenant_id, owner=reservation.owner_id, pool=reservation.pool_id
@@ -92,14 +93,16 @@ def _authorise(caller: Caller, reservation: Reservation) -> None:
     decision.require()
 
 
-def _may_cancel(reservation: Reservation) -> bool:
+def may_cancel(reservation: Reservation) -> bool:
+    """Whether it has not started; its row is locked."""
     if reservation.state == ReservationState.PENDING:
         return True
     ahead = reservation.starts_at is not None and reservation.starts_at > reservation.read_at
     return reservation.state == ReservationState.PLACED and ahead
 
 
-def _cancel(reservation: Reservation, effects: Effects) -> None:
+def withdraw(reservation: Reservation, effects: Effects) -> None:
+    """Cancel one that has not started and whose row is locked."""
     now = reservation.read_at
     lifecycle.move(reservation, ReservationState.CANCELLED, {"ended_at": now, "conditions": []})
     _give_back(reservation, live_allocations(reservation), at=now, effects=effects)

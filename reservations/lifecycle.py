@@ -42,6 +42,10 @@ class Effects:
             )
         )
 
+    def tell(self, event: events.NewEvent) -> None:
+        """Tell that something happened to what is no reservation."""
+        self._events.append(event)
+
     def wake(self, kind: str, key: str, at: datetime | None = None) -> None:
         """Have somebody look at it, now or at an instant; of two instants the earlier counts."""
         if kind == KIND and key == self.own_key:

@@ -10,8 +10,45 @@ from django.db import models
 from bettercompute import ids
 from bettercompute.columns import ComputeNow
 from bettercompute.iam.models import Tenant
-from bettercompute.states import AllocationState, ReservationState
+from bettercompute.states import AllocationState, ReservationState, SeriesState
 from pools.models import Pool
+
+
+class Series(models.Model):
+    """A reservation that repeats; its occurrences are reservations of their own."""
+
+    id = models.TextField(primary_key=True, help_text="from its first occurrence's")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+")
+    pool = models.ForeignKey(Pool, models.PROTECT, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    state = models.TextField(default=SeriesState.ACTIVE)
+    request = models.JSONField(help_text="validated and normalised; of the first occurrence")
+    rule = models.TextField(help_text="RFC 5545's RRULE, as far as it is allowed")
+    time_zone = models.TextField()
+    first_local = models.TextField(help_text="what clocks in that zone show as the first begins")
+    decision = models.JSONField(default=dict, help_text="{effect, policies}: on the first")
+    conditions = models.JSONField(
+        default=list, help_text="[{type, status, reason, message, since}]"
+    )
+    next_at = models.DateTimeField(null=True, help_text="the first occurrence without a row")
+    cut_at = models.DateTimeField(null=True, help_text="no occurrence begins then or later")
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+    ended_at = models.DateTimeField(null=True)
+
+    #: ``compute_now()`` of the transaction that locked the row; not a column.
+    read_at: datetime
+
+    class Meta:
+        db_table = "reservation_series"
+        verbose_name_plural = "series"
+        indexes = [
+            models.Index(name="series_newest", fields=["tenant", "-created_at", "-id"]),
+            models.Index(name="series_active", fields=["id"], condition=models.Q(state="active")),
+        ]
+
+    def __str__(self) -> str:
+        return self.id
 
 
 class Reservation(models.Model):
@@ -53,6 +90,13 @@ class Reservation(models.Model):
     placed_at = models.DateTimeField(null=True)
     bound_at = models.DateTimeField(null=True, help_text="became active")
     ended_at = models.DateTimeField(null=True, help_text="reached a terminal state")
+    series = models.ForeignKey(
+        Series, models.PROTECT, null=True, db_index=False, related_name="occurrences"
+    )
+    occurrence_at = models.DateTimeField(null=True, help_text="when its series has it begin")
+    retry_at = models.DateTimeField(
+        null=True, help_text="when an occurrence that could not be booked is tried again"
+    )
 
     #: ``compute_now()`` of the transaction that locked the row; not a column.
     read_at: datetime
@@ -67,6 +111,16 @@ class Reservation(models.Model):
             ),
             models.CheckConstraint(
                 name="reservation_duration_positive", condition=models.Q(duration_ms__gt=0)
+            ),
+            models.CheckConstraint(
+                name="reservation_occurrence_whole",
+                condition=models.Q(series__isnull=True, occurrence_at__isnull=True)
+                | models.Q(series__isnull=False, occurrence_at__isnull=False),
+            ),
+            models.UniqueConstraint(
+                name="reservation_occurrence_once",
+                fields=["series", "occurrence_at"],
+                condition=models.Q(series__isnull=False),
             ),
         ]
         indexes = [

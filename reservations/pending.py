@@ -63,7 +63,9 @@ def expire(reservation: Reservation, now: datetime, effects: Effects) -> None:
 
 
 def until(reservation: Reservation) -> datetime:
-    """When a pending reservation is given up."""
+    """When a pending reservation is given up; an occurrence of a series never begins late."""
+    if reservation.occurrence_at is not None and reservation.placed_at is None:
+        return reservation.occurrence_at
     policy = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id).policy
     return reservation.created_at + timedelta(milliseconds=policy.max_pending)
 

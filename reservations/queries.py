@@ -31,6 +31,7 @@ class Filters:
     scope: str = "mine"
     states: tuple[ReservationState, ...] = ()
     pool_id: str | None = None
+    series_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ def page(
         rows = rows.filter(owner_id=caller.account_id)
     if filters.pool_id is not None:
         rows = rows.filter(pool_id=filters.pool_id)
+    if filters.series_id is not None:
+        rows = rows.filter(series_id=filters.series_id)
     if cursor is not None:
         # Looked for before the states: it may have left its own since that page was read.
         rows = rows.filter(_behind(rows, cursor))
@@ -201,6 +204,8 @@ def _answer(
         quote=prices.quote(gpu_milli=row.gpu_milli, duration_ms=_length_ms(row)),
         created_at=clock.to_ms(row.created_at),
         reason=row.reason or None,
+        series_id=row.series_id,
+        occurrence=None if row.occurrence_at is None else clock.to_ms(row.occurrence_at),
         lease_until=None if row.lease_until is None else clock.to_ms(row.lease_until),
         waiting=places.waiting(row, standing.get(row.id)),
     )

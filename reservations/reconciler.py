@@ -129,6 +129,8 @@ def _lines(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _expire_draft(reservation: Reservation, now: datetime) -> None:
+    if reservation.series_id is not None:
+        return  # an occurrence yet to be booked: its series knows when that is over
     if reservation.created_at + moments.DRAFT_LIFETIME <= now:
         lifecycle.move(reservation, ReservationState.EXPIRED, {"ended_at": now})
 

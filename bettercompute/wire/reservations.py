@@ -168,10 +168,10 @@ class Toleration(WireModel):
 
 
 class Recurrence(WireModel):
-    """A repeating window (an RRULE subset in a named zone); not yet open."""
+    """A repeating window: a part of RFC 5545's RRULE, whose local time stays the same in a zone."""
 
-    rule: Text
-    time_zone: Text
+    rule: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    time_zone: Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class Wait(WireModel):
@@ -291,6 +291,9 @@ class Reservation(AnswerModel):
     quote: Quote
     created_at: int
     reason: str | None = None
+    #: of which series it is an occurrence, and when that has it begin
+    series_id: str | None = None
+    occurrence: int | None = None
     #: when it ends unless it is renewed (R32); null without a lease
     lease_until: int | None = None
     #: its place in line and why it waits, while it is pending; changes without its version
@@ -334,6 +337,7 @@ class ReservationQuery(TenantQuery):
     scope: Literal["mine", "all"] = "mine"
     state: list[VisibleState] = []
     pool_id: Id | None = None
+    series_id: Id | None = None
     limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
     cursor: Id | None = None
 

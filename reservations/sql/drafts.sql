@@ -5,13 +5,14 @@ WITH draft AS (
     INSERT INTO reservations (
         id, tenant_id, pool_id, owner_id, state, reason, idempotency_key, request, request_hash,
         host_share, decision, duration_ms, requested_start, lease_seconds, gpu_milli, spot, priority,
-        labels, conditions, placements_failed, confirmation_id, version
+        labels, conditions, placements_failed, confirmation_id, version, series_id, occurrence_at
     )
     VALUES (
         %(id)s, %(tenant_id)s, %(pool_id)s, %(owner_id)s, 'draft', '', %(idempotency_key)s,
         %(request)s::jsonb, %(request_hash)s, %(host_share)s::jsonb, '{}', %(duration_ms)s::bigint,
         %(requested_start)s::timestamptz, %(lease_seconds)s::bigint, %(gpu_milli)s::bigint,
-        %(spot)s::boolean, %(priority)s::int, %(labels)s::jsonb, '[]', 0, '', 1
+        %(spot)s::boolean, %(priority)s::int, %(labels)s::jsonb, '[]', 0, '', 1,
+        %(series_id)s::text, %(occurrence_at)s::timestamptz
     )
     ON CONFLICT (id) DO NOTHING
     RETURNING id, tenant_id
@@ -45,6 +46,6 @@ SELECT created_at FROM reservations WHERE id = %(id)s;
 -- Drafts nobody came back to (R9).
 SELECT id
 FROM reservations
-WHERE state = 'draft' AND created_at < compute_now() - %(age)s::interval
+WHERE state = 'draft' AND series_id IS NULL AND created_at < compute_now() - %(age)s::interval
 ORDER BY created_at, id
 LIMIT %(limit)s::int;

@@ -3,6 +3,7 @@
 SELECT id
 FROM reservations
 WHERE state IN ('draft', 'awaiting-confirmation', 'pending', 'placed', 'binding', 'active')
+    AND NOT (state = 'draft' AND series_id IS NOT NULL)
 UNION
 SELECT owner_key
 FROM assignments

@@ -53,6 +53,7 @@ def theirs() -> Theirs:
         "pool_id": pool.pk,
         "node_id": reservation.allocations.get().node_id,
         "reservation_id": reservation.pk,
+        "series_id": make.series(alice, pool),
         "token_id": token.pk,
         "policy_id": policy.id,
     }

@@ -18,6 +18,7 @@ from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
 from reservations.models import Reservation
+from reservations.series import rows
 from tests.support import cast, make, routes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("C2", "A5")]
@@ -33,6 +34,7 @@ class World:
     pool: Pool
     node: Node
     reservation: Reservation
+    series: str
     policy: Policy
     api: cast.Api
 
@@ -42,6 +44,7 @@ class World:
             "<str:pool_id>": self.pool.pk,
             "<str:node_id>": self.node.pk,
             "<str:reservation_id>": self.reservation.pk,
+            "<str:series_id>": self.series,
             "<str:policy_id>": self.policy.pk,
         }
         for name, value in ids.items():
@@ -58,7 +61,7 @@ def world() -> World:
         tenant=cast.tenant("acme"), name="no-more", text=FORBID, enabled=False
     )
     node = Node.objects.get(pool=pool)
-    return World(pool, node, reservation, policy, cast.api("alice"))
+    return World(pool, node, reservation, make.series(alice, pool), policy, cast.api("alice"))
 
 
 def bump_reservation(world: World) -> None:
@@ -66,6 +69,13 @@ def bump_reservation(world: World) -> None:
     locked = queries.locked(world.reservation.pk)
     assert locked is not None
     lifecycle.amend(locked, {"conditions": []})
+
+
+def bump_series(world: World) -> None:
+    """As its reconciler does: more of its occurrences have rows."""
+    locked = rows.locked(world.series)
+    assert locked is not None
+    rows.amend(locked, {"conditions": []})
 
 
 def bump_node(world: World) -> None:
@@ -85,6 +95,7 @@ Bump = Callable[[World], None]
 #: Reads of one aggregate: the ETag has the version that they show.
 AGGREGATES: dict[str, Bump] = {
     f"{API}/reservations/<str:reservation_id>": bump_reservation,
+    f"{API}/series/<str:series_id>": bump_series,
     f"{API}/nodes/<str:node_id>": bump_node,
     f"{API}/pools/<str:pool_id>": bump_pool,
     f"{API}/policies/<str:policy_id>": bump_policy,
@@ -92,12 +103,15 @@ AGGREGATES: dict[str, Bump] = {
 
 #: Writes to one aggregate: a stale If-Match is refused. The aggregate's own path, and the body.
 WRITE = {"scope": "tenant", "name": "no-more", "text": FORBID, "enabled": False}
+SKIP = {"occurrence": "2026-03-03T09:00:00Z"}  # the first of the series
 EXTEND = {"by": "1h", "idempotencyKey": "longer"}
 VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/reservations/<str:reservation_id>/renew"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/extend"): ("reservations", EXTEND),
     ("POST", f"{API}/reservations/<str:reservation_id>/release"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/cancel"): ("reservations", {}),
+    ("POST", f"{API}/series/<str:series_id>/cancel"): ("series", {}),
+    ("POST", f"{API}/series/<str:series_id>/skip"): ("series", SKIP),
     ("POST", f"{API}/nodes/<str:node_id>/cordon"): ("nodes", {}),
     ("POST", f"{API}/nodes/<str:node_id>/uncordon"): ("nodes", {}),
     ("PUT", f"{API}/policies/<str:policy_id>"): ("policies", WRITE),
@@ -110,6 +124,7 @@ VIEWS = {
     f"{API}/tokens",
     f"{API}/policies",
     f"{API}/reservations",
+    f"{API}/series",
     f"{API}/reservations/<str:reservation_id>/extension",
     f"{API}/pools",
     f"{API}/pools/<str:pool_id>/timeline",
@@ -213,7 +228,7 @@ def test_the_version_that_is_meant_is_let_through(
         None: {},
     }[header]
     answer = send(world, method, template, **said)
-    if template.endswith("/cancel"):
+    if template.endswith("/<str:reservation_id>/cancel"):
         cast.problem(answer, 409, "INVALID_STATE")  # it has started: judged behind the version
     else:
         assert answer.status_code in {200, 204}, answer.content

@@ -119,6 +119,9 @@ def test_no_diagram_is_of_a_machine_that_there_is_not():
 SHOWN = {
     "Reservation": states.RESERVATION,
     "Allocation": states.ALLOCATION,
+    "Series": states.SERIES,
+    "SeriesWithOccurrences": states.SERIES,
+    "Occurrence": None,  # its reservation's, if there is one
     "Node": states.NODE,
     "NodeSummary": states.NODE,
     "Operation": None,
@@ -139,12 +142,15 @@ def test_the_wire_knows_exactly_the_states_of_each_table():
     assert {machine.table for machine in SHOWN.values() if machine} == {m.table for m in GUARDED}
 
 
-@pytest.mark.parametrize("path", ["nodes", "reservations"])
-def test_a_filter_by_state_knows_the_same_states(path):
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [("nodes", "nodes"), ("reservations", "reservations"), ("series", "reservation_series")],
+)
+def test_a_filter_by_state_knows_the_same_states(path, table):
     document = openapi.build()
     parameters = document["paths"][f"/api/v1/{path}"]["get"]["parameters"]
     (state,) = [parameter for parameter in parameters if parameter["name"] == "state"]
-    (machine,) = [machine for machine in GUARDED if machine.table == path]
+    (machine,) = [machine for machine in GUARDED if machine.table == table]
     assert _enum(state["schema"], document["components"]["schemas"]) == machine.states
 
 

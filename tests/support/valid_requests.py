@@ -51,6 +51,8 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         },
         ("POST", "/reservations/<str:reservation_id>/release"): tenant,
         ("POST", "/reservations/<str:reservation_id>/cancel"): tenant,
+        ("POST", "/series/<str:series_id>/cancel"): tenant,
+        ("POST", "/series/<str:series_id>/skip"): {**tenant, "occurrence": 1_772_442_000_000},
         ("POST", "/capacity/preview"): preview,
         ("POST", "/nodes/<str:node_id>/cordon"): tenant,
         ("POST", "/nodes/<str:node_id>/uncordon"): tenant,

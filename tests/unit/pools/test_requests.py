@@ -250,7 +250,6 @@ def test_fields_that_contradict_each_other_are_invalid(changes, path):
     [
         ({"binding": "instance"}, "binding"),
         ({"binding": "node", "node": {"profileId": "p"}}, "binding"),
-        ({"recurrence": {"rule": "FREQ=DAILY", "timeZone": "Europe/Berlin"}}, "recurrence"),
         ({"offerId": "off_1"}, "offerId"),
     ],
 )

@@ -1,0 +1,11 @@
+-- name: open
+-- The series of a first occurrence; nothing where an equal request opened it at the same time.
+INSERT INTO reservation_series (
+    id, tenant_id, pool_id, owner_id, state, request, rule, time_zone, first_local, decision,
+    conditions, next_at, version
+)
+VALUES (
+    %(id)s, %(tenant_id)s, %(pool_id)s, %(owner_id)s, 'active', %(request)s::jsonb, %(rule)s,
+    %(time_zone)s, %(first_local)s, %(decision)s::jsonb, '[]', %(next_at)s::timestamptz, 1
+)
+ON CONFLICT (id) DO NOTHING;
