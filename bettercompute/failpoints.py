@@ -14,6 +14,7 @@ class Failpoint(StrEnum):
     PLACEMENT_PLANNED = "placement.planned"  # admission: planned, no lock taken yet
     PLACEMENT_BOOKED = "placement.booked"  # inside transaction 2: bookings written
     PLACEMENT_COMMITTED = "placement.committed"  # after transaction 2, before the answer
+    PREEMPTION_CHOSEN = "preemption.chosen"  # who would give way is known, nothing locked yet
     EXTENSION_STAGED = "extension.staged"  # its hold is taken, nothing decided yet
     OCCURRENCE_TRIED = "occurrence.tried"  # an occurrence was booked or not, the next comes
     WORK_CLAIMED = "work.claimed"  # a runner claimed a row, nothing done yet

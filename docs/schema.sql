@@ -874,6 +874,7 @@ CREATE INDEX reservation_mine ON public.reservations USING btree (tenant_id, own
 CREATE INDEX reservation_newest ON public.reservations USING btree (tenant_id, created_at DESC, id DESC);
 CREATE UNIQUE INDEX reservation_occurrence_once ON public.reservations USING btree (series_id, occurrence_at) WHERE (series_id IS NOT NULL);
 CREATE INDEX reservation_pending ON public.reservations USING btree (pool_id, priority DESC, created_at) WHERE (state = 'pending'::text);
+CREATE INDEX reservation_spot ON public.reservations USING btree (pool_id) WHERE (spot AND (state = ANY (ARRAY['placed'::text, 'binding'::text, 'active'::text])));
 CREATE INDEX reservations_id_3931c980_like ON public.reservations USING btree (id text_pattern_ops);
 CREATE INDEX reservations_owner_id_64d31d76 ON public.reservations USING btree (owner_id);
 CREATE INDEX reservations_owner_id_64d31d76_like ON public.reservations USING btree (owner_id text_pattern_ops);

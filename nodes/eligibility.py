@@ -106,6 +106,15 @@ def keep_devices(device_ids: Iterable[str]) -> None:
     ELIGIBILITY.all("lock_devices", device_ids=list(device_ids))
 
 
+def keep_placements_out(node_ids: Iterable[str]) -> None:
+    """Let nobody else place on these nodes until the transaction ends.
+
+    For whoever ends bookings of others and books in their place: a placement books its devices in
+    the order of their ids, and could wait here for what it already makes wait.
+    """
+    ELIGIBILITY.all("keep_placements_out", node_ids=list(node_ids))
+
+
 def cordon(node_id: str, *, if_match: frozenset[int] | None = None) -> int:
     """Take no new placements; what is there stays. Answers the node's version."""
     return _change(node_id, "node.cordoned", if_match=if_match, cordoned=True)

@@ -243,7 +243,20 @@ TYPES: tuple[EventType, ...] = (
         reason="new PSUs",
         **_WINDOW,
     ),
-    _reservation("preempting", "It will give way soon.", "active"),
+    _reservation(
+        "preempting",
+        "It is spot, and gives way: it ends earlier.",
+        "active",
+        ReservationEnding,
+        end=_WINDOW["end"],
+    ),
+    _reservation(
+        "spared",
+        "It need not give way after all, or later: it ends then.",
+        "active",
+        ReservationEnding,
+        end=_WINDOW["end"],
+    ),
     _reservation("preempted", "It gave way.", "released"),
     _reservation(
         "reassigned",

@@ -1,16 +1,13 @@
-"""REST of pools, quotas and the capacity preview (A4)."""
+"""REST of pools and quotas (A4)."""
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from bettercompute.errors import Unsupported
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import pools as wire
 from bettercompute.wire.base import TenantQuery
-from bettercompute.wire.capacity import Preview
-from bettercompute.wire.reservations import ReservationRequest
-from pools import preview, queries, quota
+from pools import queries, quota
 
 
 class PoolsView(ApiView):
@@ -45,16 +42,6 @@ class TimelineView(ApiView):
         return self.answer(
             queries.timeline(caller, pool_id, start_ms=wanted.start, end_ms=wanted.end)
         )
-
-
-class PreviewView(ApiView):
-    """Would it fit."""
-
-    @schema.describe(body=ReservationRequest, answers={200: Preview}, raises=[Unsupported])
-    def post(self, request: Request) -> HttpResponse:
-        """Preview a reservation: where it would go, or why it does not fit. Writes nothing."""
-        wanted = self.body(ReservationRequest)
-        return self.answer(preview.preview(self.caller(wanted.tenant_id), wanted))
 
 
 class QuotasView(ApiView):

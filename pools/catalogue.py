@@ -75,12 +75,20 @@ class Sharing(PolicyModel):
     ]
 
 
+class Spot(PolicyModel):
+    """On what terms spot reservations give way (R19)."""
+
+    notice_seconds: Annotated[int, Field(ge=1, le=86_400)] = 120
+    min_run_seconds: Annotated[int, Field(ge=0, le=604_800)] = 0
+
+
 class PoolPolicy(PolicyModel):
     """A pool's limits and shares, stored in ``pools.policy``. Unset limits do not limit."""
 
     per_gpu: PerGpu = PerGpu()
     host_reserve: HostReserve = HostReserve()
     sharing: Sharing = Sharing()
+    spot: Spot = Spot()
     kubernetes: bool = False
     tenant_root: bool = False
     max_ahead: DurationMs | None = None

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from bettercompute.pages import axis, moments, parts, spans
 from pools import quota
-from pools.catalogue import PoolAccess
+from pools.catalogue import PoolAccess, Spot
 from pools.models import Placer
 from pools.quota import QuotaKey, Usage
 from pools.supply import Supply
@@ -178,6 +178,14 @@ def limits(pool: PoolAccess) -> tuple[parts.Fact, ...]:
         ("How far ahead", spans.text(policy.max_ahead) if policy.max_ahead else "any"),
         ("Pending at most", spans.text(policy.max_pending)),
         ("Host share per GPU", ", ".join(host) or "the smallest of any host"),
+        ("Spot gives way", _spot(policy.spot)),
         ("Kubernetes", "yes, for its owner" if policy.kubernetes else "no"),
     ]
     return tuple(parts.Fact(label, value) for label, value in facts)
+
+
+def _spot(terms: Spot) -> str:
+    notice = f"with {spans.text(terms.notice_seconds * 1_000)} of notice"
+    if not terms.min_run_seconds:
+        return notice
+    return f"{notice}, after at least {spans.text(terms.min_run_seconds * 1_000)}"

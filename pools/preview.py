@@ -5,7 +5,8 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bettercompute import clock
@@ -26,7 +27,22 @@ NOT_YET_AN_ID = "rsv_preview"
 _RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
-def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where it would go once others have given way, from when on, and how many of them."""
+
+    plan: Plan
+    start: datetime
+    giving_way: int
+
+
+# Whoever knows of reservations says whether some would give way; this app does not.
+MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
+
+
+def preview(
+    caller: Caller, wanted: ReservationRequest, *, make_room: MakeRoom | None = None
+) -> wire.Preview:
     """The answer for a valid request, whether it fits or not.
 
     Raises:
@@ -47,6 +63,10 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
         *_over_quota(after, charges),
     ]
     found = _look(access, request, share, now)
+    room = None
+    if isinstance(found, NoFit) and make_room is not None and not refused:
+        room = make_room(access, request, share)
+    found = found if room is None else room.plan
     busy = found.reasons if isinstance(found, NoFit) else ()
     reasons = [*refused, *map(planner.answered, busy)]
     first = None
@@ -60,7 +80,12 @@ def preview(caller: Caller, wanted: ReservationRequest) -> wire.Preview:
         quota_after=[wire.QuotaAfter(**row.as_wire()) for row in after],
         reasons=reasons,
         earliest=None if first is None else clock.to_ms(first),
+        preempts=None if room is None else _preempts(room),
     )
+
+
+def _preempts(room: Room) -> wire.Preemption:
+    return wire.Preemption(reservations=room.giving_way, start=clock.to_ms(room.start))
 
 
 def _earliest(

@@ -9,7 +9,7 @@ the way to a plan, and what it refuses was looked for everywhere.
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import lru_cache
@@ -175,17 +175,26 @@ def _node(rows: list[sql.Row]) -> Node:
     )
 
 
-def _cell(row: sql.Row) -> Cell:
-    mode, profile, model, memory_mib, driver, numa, nvlink, free, busy_until, unhealthy = row
+def cell_of(row: sql.Row) -> Cell:
+    """What an atom is, as the planner knows it: mode, profile, model, memory, driver, place."""
+    mode, profile, model, memory_mib, driver, numa, nvlink = row
     return Cell(
         device_class=CLASSES[mode],
         model=model,
         memory_mib=memory_mib,
-        free=tuple(free or ()),
+        free=(),
         profile=profile,
         driver=driver,
         numa_node=numa,
         nvlink_group=nvlink,
+    )
+
+
+def _cell(row: sql.Row) -> Cell:
+    *kind, free, busy_until, unhealthy = row
+    return replace(
+        cell_of(tuple(kind)),
+        free=tuple(free or ()),
         busy_until=tuple(busy_until or ()),
         unhealthy=unhealthy,
     )

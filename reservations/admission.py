@@ -29,7 +29,15 @@ from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import drafts, lifecycle, opening, outcomes, placement, queries
+from reservations import (
+    drafts,
+    lifecycle,
+    opening,
+    outcomes,
+    placement,
+    preemption,
+    queries,
+)
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
@@ -181,7 +189,15 @@ def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -
             booked = outcome.allocations
         effects.flush()
     failpoints.reach(Failpoint.PLACEMENT_COMMITTED)
+    if not booked and not ask.access.queued:
+        claim = claim_of(draft.id, request, ask.access, ask.share)
+        if preemption.try_preempt(claim, _transaction):
+            return Admitted(draft.id, created=True)
     return Admitted(draft.id, created=True, shown=queries.placed_answer(reservation, booked))
+
+
+def _transaction() -> transaction.Atomic:
+    return transaction.atomic(durable=True)
 
 
 def look(ask: Ask, reservation_id: str) -> Plan | NoFit:
@@ -243,4 +259,5 @@ def claim_of(
         binding=str(request.binding),
         duration=timedelta(milliseconds=request.duration_ms),
         requested_start=None if request.start_ms is None else clock.from_ms(request.start_ms),
+        preempts=None if request.spot else access.policy.spot,
     )

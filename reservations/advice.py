@@ -70,7 +70,23 @@ _BY_REASON: Mapping[str, Advice] = {
         "operator add the owner again.",
         "amber",
     ),
-    "Preempting": Advice("It is being preempted", "Save your work now.", "red"),
+    "Preempting": Advice(
+        "It gives way soon",
+        "Save your work now: it is a spot reservation and ends when its notice does. To go on, "
+        "reserve again; what must not be interrupted is reserved without spot.",
+        "red",
+    ),
+    "AwaitingPreemption": Advice(
+        "Spot reservations give way to it",
+        "Nothing to do: it starts by itself. Cancel it if you need it no more, then they stay.",
+        "blue",
+    ),
+    "Preempted": Advice(
+        "It had to give way before its start",
+        "It is placed again by itself as soon as devices fit. What must not be moved is reserved "
+        "without spot.",
+        "amber",
+    ),
 }
 
 

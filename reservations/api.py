@@ -11,6 +11,7 @@ from bettercompute.pages import zones
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.capacity import Preview
 from bettercompute.wire.reservations import (
     Extended,
     ExtendRequest,
@@ -24,7 +25,16 @@ from bettercompute.wire.reservations import (
     UsageQuery,
     UsageRow,
 )
-from reservations import admission, ending, extension, queries, renewal, usage, waiting
+from reservations import (
+    admission,
+    ending,
+    extension,
+    previews,
+    queries,
+    renewal,
+    usage,
+    waiting,
+)
 from reservations.queries import Filters
 
 
@@ -63,6 +73,16 @@ class ReservationsView(ApiView):
                 }
             )
         return answered
+
+
+class PreviewView(ApiView):
+    """Would it fit."""
+
+    @schema.describe(body=ReservationRequest, answers={200: Preview}, raises=[errors.Unsupported])
+    def post(self, request: Request) -> HttpResponse:
+        """Preview a reservation: where it would go, or why it does not fit. Writes nothing."""
+        wanted = self.body(ReservationRequest)
+        return self.answer(previews.preview(self.caller(wanted.tenant_id), wanted))
 
 
 class ReservationView(ApiView):

@@ -98,6 +98,17 @@ def overdue_ends() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.preempting", invariant=True)
+def cut_short_and_told() -> Iterable[Finding]:
+    """Only spot ends before its whole duration, and it was told so (R19)."""
+    yield from _offenders(
+        "cut_short_untold",
+        check="reservations.preempting",
+        says="reservations end before their time and were not told, or were told and do not",
+        do="Report it: this must not happen.",
+    )
+
+
 ALL: tuple[Check, ...] = (
     bookings_of_live_allocations,
     nothing_held_after_the_end,
@@ -107,6 +118,7 @@ ALL: tuple[Check, ...] = (
     whole_or_nothing,
     forgotten_reservations,
     overdue_ends,
+    cut_short_and_told,
 )
 
 

@@ -15,7 +15,6 @@ from bettercompute.pages import parts, rendering, timeline, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.capacity import Preview
 from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
-from pools import preview as previews
 from pools import quota, supply
 from pools.supply import Supply
 from reservations import (
@@ -29,6 +28,7 @@ from reservations import (
     listing,
     presentation,
     preview_panel,
+    previews,
     queries,
     renewal,
 )

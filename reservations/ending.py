@@ -22,6 +22,7 @@ from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
 ACTION = "compute:reservations:release"
+PREEMPTED = "preempted"
 LIVE = (AllocationState.PLACED, AllocationState.BINDING, AllocationState.BOUND)
 
 
@@ -130,6 +131,8 @@ def end(reservation: Reservation, *, reason: str, effects: Effects) -> None:
         lifecycle.move_allocation(allocation, AllocationState.RELEASING)
     if held:
         assignments.unwant([a.id for a in held])
+    if reason == PREEMPTED:
+        effects.event(reservation, "preempted")
     effects.event(reservation, "released", reason=reason)
 
 

@@ -20,10 +20,19 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
-from nodes import assignments, bookings, eligibility, maintenance, resources
+from nodes import assignments
 from pools import catalogue, instants
 from pools.requests import YEARS_5_MS
-from reservations import conditions, ending, extend_holds, lifecycle, moments, queries, rights
+from reservations import (
+    conditions,
+    ending,
+    extend_holds,
+    lifecycle,
+    moments,
+    more_time,
+    queries,
+    rights,
+)
 from reservations.conditions import ConditionType
 from reservations.extend_holds import Hold
 from reservations.lifecycle import Effects
@@ -64,10 +73,6 @@ class _Wanted:
         """SHA-256 of the normalised request, without its key (R7)."""
         document = {"until": self.until_ms, "by": self.by_ms}
         return hashlib.sha256(json.dumps(document).encode()).hexdigest()
-
-
-class _Taken(Exception):
-    """Somebody else has a device, or the host's resources, in the time asked for."""
 
 
 class _EndMoved(Exception):
@@ -115,6 +120,9 @@ def _try(
     if asked.end_after(end) <= clock.to_ms(end):
         rights.require_read(caller, reservation)
         return Extended(reservation, extended=False)
+    if conditions.find(reservation.conditions, ConditionType.PREEMPTING):
+        rights.require_read(caller, reservation)
+        return Extended(reservation, extended=False, available_until=end)  # its notice runs (R19)
     new_end = _bounded(reservation, asked, end)
     hold = _stage(reservation, new_end)
     try:
@@ -141,7 +149,7 @@ def available_until(caller: Caller, *, reservation_id: str) -> datetime | None:
     reservation = queries.access(caller, reservation_id)
     rights.require_read(caller, reservation)
     end = _end_of(reservation, clock.now())
-    return _bound(ending.live_allocations(reservation), after=end)
+    return more_time.bound(ending.live_allocations(reservation), after=end)
 
 
 def _parse(wanted: ExtendRequest, key: str) -> _Wanted:
@@ -246,33 +254,18 @@ def _complete(
         allocations = ending.live_allocations(locked)
         try:
             with transaction.atomic():
-                _book(allocations, start=end, end=new_end)
-        except _Taken:
+                more_time.book(allocations, start=end, end=new_end)
+        except more_time.Taken:
             if not extend_holds.release(hold):
                 raise _overtaken() from None
-            return Extended(locked, extended=False, available_until=_bound(allocations, after=end))
+            return Extended(
+                locked, extended=False, available_until=more_time.bound(allocations, after=end)
+            )
         _move_end(locked, allocations, new_end)
         _remember(caller, locked, asked, end)
         if not extend_holds.release(hold, after=_after(hold, locked)):
             raise _overtaken()
     return Extended(locked, extended=True)
-
-
-def _book(allocations: Sequence[Allocation], *, start: datetime, end: datetime) -> None:
-    """Claim the added time on every device and host, sorted; raises where any is taken.
-
-    Under the pool's lock, which whoever announces maintenance takes too: none is overlooked.
-    """
-    if maintenance.first_on([each.node_id for each in allocations], start=start, end=end):
-        raise _Taken
-    claims = {allocation.id: allocation.device_ids for allocation in allocations}
-    asked = sum(len(devices) for devices in claims.values())
-    eligibility.keep_devices(device for devices in claims.values() for device in devices)
-    if bookings.book_gang(claims=claims, start=start, end=end) < asked:
-        raise _Taken
-    amounts = [(each.node_id, each.id, each.resources) for each in allocations]
-    if not resources.book(node_amounts=amounts, start=start, end=end):
-        raise _Taken
 
 
 def _move_end(
@@ -332,19 +325,6 @@ def _abandon(hold: Hold) -> bool:
             return extend_holds.release(hold)
     except Error:
         return False
-
-
-def _bound(allocations: Sequence[Allocation], *, after: datetime) -> datetime | None:
-    """Until when all of them could go on: the first booking of others, hosts without room, work."""
-    devices = [device for allocation in allocations for device in allocation.device_ids]
-    amounts = [(each.node_id, each.id, each.resources) for each in allocations]
-    work = maintenance.first_on([each.node_id for each in allocations], start=after)
-    bounds = (
-        bookings.free_until(devices, after=after),
-        resources.free_until(node_amounts=amounts, after=after),
-        None if work is None else work.start,
-    )
-    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _minutes(milliseconds: int) -> int:

@@ -43,6 +43,7 @@ _FIELDS = {
     "binding": "binding",
     "vcpu": "vcpu",
     "memoryGiB": "memory",
+    "spot": "spot",
 }
 
 
@@ -61,6 +62,7 @@ class Entry:
     binding: str = Binding.HOLD
     vcpu: str = ""
     memory: str = ""
+    spot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class View:
     binding: Field
     vcpu: Field
     memory: Field
+    spot: Field
     pools: tuple[Option, ...]
     classes: tuple[Option, ...]
     topologies: tuple[Option, ...]
@@ -207,6 +210,7 @@ def _body(
         "binding": _member(Binding, entry.binding, "binding", wrong),
         "start": clock.to_ms(start) if start else None,
         "idempotencyKey": entry.key or None,
+        "spot": bool(entry.spot),
     }
     amounts = {
         "vcpu": _whole(entry.vcpu, "vcpu", wrong) if entry.vcpu else None,

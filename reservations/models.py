@@ -132,6 +132,11 @@ class Reservation(models.Model):
                 condition=models.Q(state="pending"),
             ),
             models.Index(
+                name="reservation_spot",
+                fields=["pool"],
+                condition=models.Q(spot=True, state__in=["placed", "binding", "active"]),
+            ),
+            models.Index(
                 name="reservation_live",
                 fields=["id"],
                 condition=models.Q(

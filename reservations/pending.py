@@ -14,10 +14,19 @@ from bettercompute.coordination.runner import Done, Outcome
 from bettercompute.states import AllocationState, ReservationState
 from pools import catalogue, requests, shares
 from pools.planner.plan import NoFit, Plan
-from reservations import admission, ending, lifecycle, outcomes, placement, queries
+from reservations import (
+    admission,
+    ending,
+    giving_way,
+    lifecycle,
+    outcomes,
+    placement,
+    preemption,
+    queries,
+)
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
-from reservations.placement import Claim
+from reservations.placement import Claim, Unplaced
 
 BATCH_MAX = 50  # 64 subtransactions overflow (R13)
 
@@ -34,6 +43,7 @@ def reconcile(key: str, fence: Fence) -> Outcome:
         try_place(reservation_id, fence, Effects())
     if len(waiting) > BATCH_MAX:
         _wake_the_rest(key, fence)
+    giving_way.spare(key, fence)  # behind those who wait: what nobody else needs
     return Done()
 
 
@@ -52,8 +62,11 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
             return False
         if locked.duration_ms != reservation.duration_ms:
             return False  # placed, extended and lost again meanwhile: whoever did that woke us
-        outcomes.record(locked, placement.place(claim, found, now=locked.read_at), effects)
+        outcome = placement.place(claim, found, now=locked.read_at)
+        outcomes.record(locked, outcome, effects)
         effects.flush()
+    if isinstance(outcome, Unplaced):
+        preemption.try_preempt(claim, fence, own_key=effects.own_key)
     return True
 
 

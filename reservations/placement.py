@@ -21,6 +21,7 @@ from nodes.assignments import PlannedAssignment
 from nodes.eligibility import Locked, LockedDevice
 from nodes.models import Mode
 from pools import snapshot
+from pools.catalogue import Spot
 from pools.planner import filters
 from pools.planner import request as planning
 from pools.planner.packing import Part
@@ -61,12 +62,26 @@ class Claim:
     binding: str
     duration: timedelta
     requested_start: datetime | None
+    preempts: Spot | None = None  #: on what terms spot gives way to it; None: spot itself
 
     def window(self, now: datetime) -> Window:
         """The window if it were placed now: a start that has passed is now (R17)."""
         earliest = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
         start = max(self.requested_start or earliest, earliest)
         return Window(start, start + self.duration)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Allocations that end at an instant, in the transaction that books in their place."""
+
+    allocations: tuple[Allocation, ...]
+    at: datetime
+
+    @property
+    def allocation_ids(self) -> list[str]:
+        """Whose bookings end."""
+        return [each.id for each in self.allocations]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +147,38 @@ def place(
     return Unplaced((), lost_to_rivals=True)
 
 
-def _commit(claim: Claim, plan: Plan, window: Window, giving_back: Sequence[Allocation]) -> Placed:
+def place_in_room(
+    claim: Claim, plan: Plan, *, now: datetime, room: Sequence[Room]
+) -> Placed | None:
+    """Commit a plan on devices that others give up in this very transaction, or nothing of it.
+
+    The caller holds all of their reservations' rows. There is no second plan: who else would have
+    to give way is for the caller to find out.
+    """
+    there = {allocation.node_id for each in room for allocation in each.allocations}
+    try:
+        with transaction.atomic():
+            eligibility.keep_placements_out(there.union(plan.node_ids))
+            return _commit(claim, plan, claim.window(now), (), room)
+    except _Lost:
+        return None
+
+
+def _commit(
+    claim: Claim,
+    plan: Plan,
+    window: Window,
+    giving_back: Sequence[Allocation],
+    room: Sequence[Room] = (),
+) -> Placed:
     """One attempt, in the lock order: nodes, devices, bookings, resources."""
     locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
     _check_eligible(claim.demand, plan, locked, window)
     parts = {ids.new("alloc"): part for part in plan.parts}
+    for each in room:
+        bookings.truncate(each.allocation_ids, at=each.at)
     _book_devices(parts, window)
-    _book_resources(parts, window, giving_back)
+    _book_resources(parts, window, giving_back, room)
     failpoints.reach(Failpoint.PLACEMENT_BOOKED)
     allocations = [_allocation(claim, key, part) for key, part in parts.items()]
     Allocation.objects.bulk_create(allocations)
@@ -231,13 +271,19 @@ def _taken(parts: Mapping[str, Part], window: Window) -> frozenset[str]:
 
 
 def _book_resources(
-    parts: Mapping[str, Part], window: Window, giving_back: Sequence[Allocation]
+    parts: Mapping[str, Part],
+    window: Window,
+    giving_back: Sequence[Allocation],
+    room: Sequence[Room],
 ) -> None:
     """C12: all of it or nothing."""
     amounts = [(part.node_id, key, part.resources) for key, part in parts.items()]
-    if giving_back:
-        old = [(each.node_id, each.id, each.resources) for each in giving_back]
+    leaving = [*giving_back, *(allocation for each in room for allocation in each.allocations)]
+    if leaving:
+        old = [(each.node_id, each.id, each.resources) for each in leaving]
         resources.lock(node_amounts=[*amounts, *old])
+    for each in room:
+        resources.free(each.allocation_ids, at=each.at)
     if not resources.book(node_amounts=amounts, start=window.start, end=window.end):
         raise _Lost(frozenset(part.node_id for part in parts.values()))
 

@@ -307,6 +307,10 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Nodes", _nodes(shown, names)),
         parts.Fact("Topology", ", ".join(sorted(topologies))),
         parts.Fact("Binding", request.get("binding", "hold")),
+        parts.Fact(
+            "Spot",
+            "yes: it gives way to what does not fit otherwise" if request.get("spot") else "",
+        ),
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
         parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),

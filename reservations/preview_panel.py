@@ -104,10 +104,11 @@ def judged(
     assert parsed.window is not None, "a valid request has a window"
     window = moments.window(parsed.window.start, parsed.window.end, now=now, zone=zone)
     length = spans.text(_milliseconds(parsed.window))
+    then = _preempting(preview, length, now=now, zone=zone)
     return Panel(
         verdict="yes" if preview.fits else "no",
         title="It fits" if preview.fits else "It does not fit",
-        text=f"{window}, {length}.",
+        text=f"{window}, {length}." if then is None else then,
         notes=parsed.notes,
         reasons=tuple(_reason(reason, now=now, zone=zone) for reason in preview.reasons),
         facts=tuple(_facts(preview)),
@@ -115,6 +116,16 @@ def judged(
         drawing=drawing,
         earliest=_earliest(preview, now=now, zone=zone),
     )
+
+
+def _preempting(preview: Preview, length: str, *, now: datetime, zone: tzinfo) -> str | None:
+    """It starts when others have given way, not when the form says."""
+    if preview.preempts is None:
+        return None
+    start = moments.text(clock.from_ms(preview.preempts.start), now=now, zone=zone)
+    them = parts.count(preview.preempts.reservations, "spot reservation")
+    who = f" {them} will give way to it." if preview.preempts.reservations else ""
+    return f"It starts {start}, for {length}.{who}"
 
 
 def _earliest(preview: Preview, *, now: datetime, zone: tzinfo) -> Earliest | None:

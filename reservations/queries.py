@@ -61,9 +61,14 @@ def locked(reservation_id: str) -> Reservation | None:
     return _locking(reservation_id).first()
 
 
-def _locking(reservation_id: str) -> QuerySet[Reservation]:
+def locked_together(reservation_ids: Sequence[str]) -> dict[str, Reservation]:
+    """Several rows, locked in the order of their ids (C19); those that are there, by id."""
+    return {row.id: row for row in _locking(*reservation_ids).order_by("id")}
+
+
+def _locking(*reservation_ids: str) -> QuerySet[Reservation]:
     """The row, locked, with ``read_at``: what is judged and written under the lock has one now."""
-    rows = Reservation.objects.select_for_update(no_key=True).filter(id=reservation_id)
+    rows = Reservation.objects.select_for_update(no_key=True).filter(id__in=reservation_ids)
     # Declared on the model too, so that its readers are typed.
     return rows.annotate(read_at=ComputeNow())  # type: ignore[no-redef]
 
@@ -161,7 +166,7 @@ def pending_pools() -> list[str]:
 
 
 def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
-    """Rows with the allocations they have, or had when they ended; failed tries are history.
+    """Rows with the allocations they have, or had when they ended; what came before is history.
 
     One statement reads both, so an answer is of one instant: two would show a version with the
     allocations of the next one.
@@ -169,6 +174,7 @@ def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
     parts = (
         Allocation.objects.filter(reservation_id=OuterRef("pk"))
         .exclude(state=states.AllocationState.FAILED)
+        .filter(Q(ended_at__isnull=True) | Q(ended_at__gte=OuterRef("ended_at")))
         .order_by("id")
         .values(part=JSONObject(**{name: name for name in wire.Allocation.model_fields}))
     )

@@ -93,7 +93,7 @@ def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
 def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     """Ends come before starts (R24): what is over is released, whatever else is due."""
     if reservation.ends_at is not None and reservation.ends_at <= now:
-        ending.end(reservation, reason="expired", effects=effects)
+        ending.end(reservation, reason=_why_it_ends(reservation), effects=effects)
     elif _lease_lapsed(reservation, now):
         ending.end(reservation, reason="lease-lapsed", effects=effects)
     if reservation.state == ReservationState.PLACED:
@@ -104,6 +104,12 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if reservation.state == ReservationState.ACTIVE:
         _charge_what_it_took(reservation)
         degradation.refresh(reservation, now, effects)
+
+
+def _why_it_ends(reservation: Reservation) -> str:
+    """An end that was moved forward for others is theirs, not its own (R19)."""
+    given = conditions.find(reservation.conditions, ConditionType.PREEMPTING)
+    return "expired" if given is None else ending.PREEMPTED
 
 
 def _lease_lapsed(reservation: Reservation, now: datetime) -> bool:

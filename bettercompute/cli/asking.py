@@ -125,7 +125,9 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
     ),
     click.option("--memory", type=Memory(), help="Memory per node, at least the pool's share."),
     click.option("--kubernetes", is_flag=True, help="Hand the devices to Kubernetes."),
-    click.option("--spot", is_flag=True, help="May be taken back for others."),
+    click.option(
+        "--spot", is_flag=True, help="Gives way, with notice, to what does not fit otherwise."
+    ),
     click.option("--lease", type=Length(), help="Ends by itself if not renewed for so long."),
 )
 

@@ -169,6 +169,7 @@ def preview(found: Preview, reader: Reader) -> Shown:
         human = [f"It fits. It would cost {found.quote.gpu_hours:g} GPU-hours and take"]
         rows = [(each.name, str(len(each.device_ids))) for each in found.nodes]
         human.append(Table(("NODE", "DEVICES"), rows, "no devices"))
+        human += _preempting(found, reader)
     else:
         human = ["It does not fit:"]
         human += [f"  - {_reason(each, reader)}" for each in found.reasons]
@@ -176,6 +177,16 @@ def preview(found: Preview, reader: Reader) -> Shown:
         at = times.moment(found.earliest, now=reader.now, zone=reader.zone)
         human.append(f"The first start at which it fits: {at}")
     return Shown(document=found, ids=[each.node_id for each in found.nodes], human=human)
+
+
+def _preempting(found: Preview, reader: Reader) -> list[str]:
+    if found.preempts is None:
+        return []
+    at = times.moment(found.preempts.start, now=reader.now, zone=reader.zone)
+    count = found.preempts.reservations
+    them = "1 spot reservation gives" if count == 1 else f"{count} spot reservations give"
+    who = f", when {them} way to it" if count else ""
+    return [f"It starts {at}{who}."]
 
 
 def _reason(reason: Reason, reader: Reader) -> str:

@@ -19,6 +19,13 @@ class QuotaAfter(Quota):
     """One quota as it would be afterwards."""
 
 
+class Preemption(AnswerModel):
+    """It fits by so many spot reservations giving way, and starts when they have (R19)."""
+
+    reservations: int
+    start: int
+
+
 class Preview(AnswerModel):
     """Answer of `POST /capacity/preview`: always 200 for a valid body."""
 
@@ -28,3 +35,4 @@ class Preview(AnswerModel):
     quota_after: list[QuotaAfter]
     reasons: list[Reason]
     earliest: int | None = None
+    preempts: Preemption | None = None

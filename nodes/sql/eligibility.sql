@@ -33,6 +33,14 @@ WHERE devices.id = ANY(%(device_ids)s::text[])
 ORDER BY devices.id
 FOR SHARE OF devices;
 
+-- name: keep_placements_out
+-- Placements hold these rows FOR SHARE: whoever is under way is waited for, whoever comes waits.
+SELECT id
+FROM nodes
+WHERE id = ANY(%(node_ids)s::text[])
+ORDER BY id
+FOR NO KEY UPDATE;
+
 -- name: lock_node_for_change
 -- C2: a verb without If-Match locks first, so that another change meanwhile is no conflict.
 SELECT

@@ -11,9 +11,10 @@ from datetime import datetime
 from bettercompute.states import AllocationState, ReservationState
 from nodes import assignments, hearing
 from nodes.assignments import AssignmentReport
-from reservations import ending, lifecycle, moments
+from reservations import conditions, ending, lifecycle, moments
 from reservations.bindings import verdict
 from reservations.bindings.verdict import Verdict
+from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
@@ -27,7 +28,10 @@ def begin(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if reservation.starts_at > now:
         return
     allocations = ending.live_allocations(reservation)
-    lifecycle.move(reservation, ReservationState.BINDING, {"bind_deadline": None})
+    begun = conditions.clear(reservation.conditions, ConditionType.AWAITING_PREEMPTION)
+    lifecycle.move(
+        reservation, ReservationState.BINDING, {"bind_deadline": None, "conditions": begun}
+    )
     for allocation in allocations:
         lifecycle.move_allocation(allocation, AllocationState.BINDING)
     effects.event(reservation, "binding")
@@ -134,6 +138,8 @@ def _line_up(
         {
             "placements_failed": reservation.placements_failed,
             "bind_deadline": None,
+            # It has nothing any more that it could give way with.
+            "conditions": conditions.clear(reservation.conditions, ConditionType.PREEMPTING),
             **window,
         },
     )

@@ -137,3 +137,15 @@ WHERE reservations.state IN ('released', 'failed', 'cancelled', 'expired', 'deni
     AND upper(device_bookings.during) > compute_now()
     AND allocations.state <> 'releasing'
 ORDER BY allocations.id;
+
+-- name: cut_short_untold
+-- R19: only spot ends before its whole duration, and says so by its condition.
+SELECT id
+FROM reservations
+WHERE state IN ('placed', 'binding', 'active')
+    AND (
+        (ends_at < starts_at + duration_ms * interval '1 millisecond')
+            <> (conditions @> '[{"type": "Preempting"}]')
+        OR (conditions @> '[{"type": "Preempting"}]' AND NOT spot)
+    )
+ORDER BY id;

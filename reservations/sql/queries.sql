@@ -27,4 +27,14 @@ ORDER BY priority DESC, created_at, id
 OFFSET %(skip)s::int;
 
 -- name: pending_pools
-SELECT DISTINCT pool_id FROM reservations WHERE state = 'pending' ORDER BY pool_id;
+-- Somebody waits there, or gives way and may be spared.
+SELECT pool_id
+FROM reservations
+WHERE state = 'pending'
+UNION
+SELECT pool_id
+FROM reservations
+WHERE spot
+    AND state IN ('placed', 'binding', 'active')
+    AND ends_at < starts_at + duration_ms * interval '1 millisecond'
+ORDER BY pool_id;

@@ -130,6 +130,7 @@ def preview(**changes: Any) -> dict[str, Any]:
         "quotaAfter": [{**_QUOTA, "used": 2_000}],
         "reasons": [],
         "earliest": None,
+        "preempts": None,
         **changes,
     }
 

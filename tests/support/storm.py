@@ -21,9 +21,9 @@ from bettercompute.wire.reservations import ExtendRequest, ReservationRequest
 from nodes import desired, devices, eligibility, inventory, reports, resources
 from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
-from pools import preview, quota
+from pools import quota
 from pools.models import Offer, Pool
-from reservations import admission, ending, extension, renewal
+from reservations import admission, ending, extension, previews, renewal
 from reservations.models import Reservation
 from tests.support import cast, make, races, supply
 from tests.support.races import Operation, Outcome
@@ -138,7 +138,7 @@ class Operations:
     def preview(self, rng: random.Random, now_ms: int) -> None:
         """Only look."""
         caller = rng.choice(self.callers)
-        preview.preview(
+        previews.preview(
             caller, make.request(caller, rng.choice(self.pools), **self._body(rng, now_ms))
         )
 

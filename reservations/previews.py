@@ -1,0 +1,25 @@
+"""The preview with all that a create would do, preemption too (R19, R20)."""
+
+from bettercompute.iam.callers import Caller
+from bettercompute.wire.capacity import Preview
+from bettercompute.wire.reservations import ReservationRequest
+from pools import preview as capacity
+from pools.catalogue import PoolAccess
+from pools.preview import Room
+from pools.requests import NormalisedRequest
+from pools.shares import Share
+from reservations import admission, preemption
+
+
+def preview(caller: Caller, wanted: ReservationRequest) -> Preview:
+    """Whether it fits, or would fit by spot giving way. Raises what ``pools.preview`` does."""
+    return capacity.preview(caller, wanted, make_room=_make_room)
+
+
+def _make_room(access: PoolAccess, request: NormalisedRequest, share: Share) -> Room | None:
+    """Who a create would make give way."""
+    claim = admission.claim_of(capacity.NOT_YET_AN_ID, request, access, share)
+    chosen = preemption.look(claim)
+    if chosen is None:
+        return None
+    return Room(chosen.plan, chosen.start, giving_way=len(chosen.victims))
