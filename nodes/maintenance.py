@@ -94,8 +94,7 @@ def announce(
     Raises:
         errors.InvalidState: the pool has too much of it announced already.
     """
-    lock = "lock_pool" if at.node_id is None else "lock_pool_of_node"
-    MAINTENANCE.all(lock, pool_id=at.pool_id)
+    MAINTENANCE.all("lock_pool", pool_id=at.pool_id)
     scope = {"pool_id": at.pool_id, "node_id": at.node_id}
     nodes = [node_id for (node_id,) in MAINTENANCE.all("lock_nodes", **scope)]
     what = {**scope, "start": start, "end": end, "reason": reason}

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
-from bettercompute import errors, ids
+from bettercompute import errors, ids, sql
 from nodes import labelling, notices
 from nodes.models import Node
+
+REGISTRATION = sql.load(__package__, "registration")
 
 NAME_CHARACTERS_MAX = 253
 
@@ -44,6 +46,7 @@ def add(nodes: Sequence[Node]) -> list[Node]:
     Their event is the caller's to publish, after all else that it locks (C19).
     """
     ordered = sorted(nodes, key=lambda node: node.pk)
+    REGISTRATION.all("share_pools", pool_ids=[node.pool_id for node in ordered])
     Node.objects.bulk_create(ordered, ignore_conflicts=True)
     there = set(
         Node.objects.filter(pk__in=[node.pk for node in ordered]).values_list("pk", flat=True)

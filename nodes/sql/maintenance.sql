@@ -10,12 +10,9 @@ WHERE pools.id = coalesce(
 );
 
 -- name: lock_pool
--- Whoever announces for a whole pool also keeps new nodes out until it is known: they refer to the
--- pool, and so take it FOR KEY SHARE.
-SELECT id FROM pools WHERE id = %(pool_id)s FOR UPDATE;
-
--- name: lock_pool_of_node
--- Extensions take the same lock, so whoever of the two comes second sees the first.
+-- Extensions take the same lock, and new nodes share it, so whoever comes second sees the first. Not
+-- FOR UPDATE: whoever merely refers to the pool would wait for that, at its COMMIT, behind the nodes
+-- that it shares.
 SELECT id FROM pools WHERE id = %(pool_id)s FOR NO KEY UPDATE;
 
 -- name: lock_nodes

@@ -44,6 +44,32 @@ def test_a_statement_prepares(path, name, text):
         cursor.execute("DEALLOCATE checked")
 
 
+# Nothing refers to these rows, or whatever does holds them before it locks anything else: the KEY
+# SHARE of a foreign key waits for FOR UPDATE, and at COMMIT, behind every other lock (C19).
+LOCKED_FOR_UPDATE = {
+    "device_bookings refer to them and hold them first: lock_order.REFERS": (
+        "nodes/sql/devices.sql",
+        "nodes/sql/inventory.sql",
+    ),
+    "nothing refers to them": (
+        "bettercompute/coordination/sql/leases.sql",
+        "bettercompute/coordination/sql/workqueue.sql",
+        "reservations/sql/outages.sql",
+    ),
+}
+
+
+@pytest.mark.rule("C19")
+def test_what_others_refer_to_is_locked_for_no_key_update():
+    bare = {path: re.sub(r"--[^\n]*", "", path.read_text(encoding="utf-8")) for path in FILES}
+    locking = {
+        path.relative_to(ROOT).as_posix()
+        for path, text in bare.items()
+        if re.search(r"(?<!KEY )\bFOR UPDATE\b", text)
+    }
+    assert locking == {path for paths in LOCKED_FOR_UPDATE.values() for path in paths}
+
+
 def test_there_are_statements_to_check():
     assert len(STATEMENTS) > 50
 

@@ -253,10 +253,11 @@ class Guard:
             for table in watch.taken.referring:
                 if RANK[lock.table] > RANK[table]:
                     self._blame(f"{REFERS[table]} is locked at COMMIT, after {lock.table}", text)
+        added = text.replace('"', "").lower()
         watch.taken.referring |= {
             table
             for table, referred in REFERS.items()
-            if f"insert into {table} " in text.lower() and referred not in watch.taken.modes
+            if f"insert into {table} " in added and referred not in watch.taken.modes
         }
 
     def _record_woken(self, watch: _Watch, text: str, params: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ def test_an_extension_and_an_announcement_take_turns(clock, monkeypatch, locked)
     node_id = Node.objects.get(pool=pool).pk
     if not locked:
         guard = "FOR NO KEY UPDATE"
-        races.without(monkeypatch, maintenance.MAINTENANCE, "lock_pool_of_node", guard)
+        races.without(monkeypatch, maintenance.MAINTENANCE, "lock_pool", guard)
     with sessions.opened("holder", "operator") as (holder, operator):
         operator.begin()
         assert operator.run(lambda: announce(pool, node_id)) is False
