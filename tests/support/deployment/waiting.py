@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.1
-WITHIN_SECONDS = 60.0
+WITHIN_SECONDS = 120.0
 
 
 def until(condition: Callable[[], T], what: str, within: float = WITHIN_SECONDS) -> T:
