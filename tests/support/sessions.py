@@ -25,7 +25,7 @@ from typing import Any
 
 from django.db import connection, connections, transaction
 
-WAIT_SECONDS_MAX = 10.0
+WAIT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.005
 
 _numbers = itertools.count(1)
