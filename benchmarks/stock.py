@@ -51,7 +51,7 @@ CROSS JOIN generate_series(2, %(nodes)s) AS n
 WHERE nodes.pool_id = %(pool_id)s AND EXISTS (SELECT FROM nodes WHERE id = node_id || '-' || n)
 """
 
-# Now and next week alike; the ends differ, so that waiting ends at some time for everybody.
+# Now and next week alike. The ends differ; every second host is held as one, the others by cards.
 _FILL = """
 WITH numbered AS (
     SELECT id, row_number() OVER (ORDER BY name) %% 100 AS place
@@ -59,7 +59,11 @@ WITH numbered AS (
     WHERE pool_id = %(pool_id)s
 ),
 taken AS (
-    SELECT devices.id, devices.node_id, hashtext(devices.id) & 63 AS spread
+    SELECT
+        devices.id, devices.node_id,
+        63 & hashtext(
+            CASE WHEN numbered.place %% 2 = 0 THEN devices.id ELSE numbered.id END
+        ) AS spread
     FROM numbered
     JOIN devices ON devices.node_id = numbered.id
     WHERE numbered.place < %(full)s

@@ -331,7 +331,7 @@ CREATE TABLE device_bookings (
 );
 CREATE INDEX booking_by_allocation ON public.device_bookings USING btree (allocation_id);
 CREATE INDEX booking_by_end ON public.device_bookings USING btree (upper(during));
-CREATE INDEX booking_of_device ON public.device_bookings USING btree (device_id, upper(during));
+CREATE INDEX booking_of_device ON public.device_bookings USING btree (device_id, upper(during)) INCLUDE (during);
 
 CREATE TABLE devices (
     id text NOT NULL,

@@ -8,7 +8,7 @@ from bettercompute.errors import FieldError, InvalidInput
 SYSTEM_PREFIX = "bc.dev/"
 LABELS_MAX = 64
 TAINTS_MAX = 32
-EFFECTS = ("NoSchedule",)
+EFFECTS = ("NoSchedule", "PreferNoSchedule")  # the second: only where nothing else does
 
 _NAME = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?/)?[A-Za-z0-9](?:[\w.-]{0,61}\w)?\Z", re.ASCII

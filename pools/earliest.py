@@ -14,12 +14,12 @@ from itertools import groupby, islice
 from bettercompute import sql
 from bettercompute.wire.reasons import Filter
 from pools import snapshot
-from pools.planner.plan import Plan
 from pools.planner.request import Demand, Line
 
 EARLIEST = sql.load(__package__, "earliest")
 
-CANDIDATES_MAX = 200
+# So many ends of bookings are looked at first, then more, and all there are where these do not do.
+ENDS = (500, 8_000, None)
 LOOKS_MAX = 10  # each costs a look at the pool; what needs more is answered as not known
 
 # Reasons that pass when others end; maintenance says itself when it does.
@@ -44,41 +44,48 @@ def find(
     rng: random.Random,
 ) -> datetime | None:
     """The first start behind ``after`` at which it fits; None where none is found by ``until``."""
-    starts = _candidates(pool_id, demand, after=after, until=until, length=length)
+    streams = [
+        _candidates(pool_id, demand, line, after=after, until=until, length=length)
+        for line in demand.lines[0]
+    ]
+    starts = (start for start, _ in groupby(merge(*streams)))
     for start in islice(starts, LOOKS_MAX):
-        found = snapshot.find(pool_id, demand, start=start, end=start + length, rng=rng)
-        if isinstance(found, Plan):
+        found = snapshot.search(pool_id, demand, start=start, end=start + length, rng=rng)
+        if found is not None:
             return start
     return None
 
 
 def _candidates(
-    pool_id: str, demand: Demand, *, after: datetime, until: datetime, length: timedelta
+    pool_id: str,
+    demand: Demand,
+    line: Line,
+    *,
+    after: datetime,
+    until: datetime,
+    length: timedelta,
 ) -> Iterator[datetime]:
-    """Instants at which any alternative of the first line could be served, in order, each once."""
-    found = [
-        [
-            at
-            for (at,) in EARLIEST.all(
-                "candidates",
-                pool_id=pool_id,
-                spread=demand.may_spread,
-                tainted=bool(demand.tolerations),
-                mode=snapshot.mode_of(line),
-                profile=line.profile,
-                models=snapshot.models_of(line),
-                count=line.minimum,
-                places=1 if demand.gang is None else demand.gang.nodes,
-                after=after,
-                until=until,
-                length=length,
-                limit=CANDIDATES_MAX,
-            )
-        ]
-        for line in _alternatives(demand)
-    ]
-    return (at for at, _ in groupby(merge(*found)))
-
-
-def _alternatives(demand: Demand) -> tuple[Line, ...]:
-    return demand.lines[0]
+    """Instants at which an alternative of the first line could be served, in order."""
+    seen = after
+    for ends in ENDS:
+        rows = EARLIEST.all(
+            "candidates",
+            pool_id=pool_id,
+            spread=demand.may_spread,
+            tainted=bool(demand.tolerations),
+            mode=snapshot.mode_of(line),
+            profile=line.profile,
+            models=snapshot.models_of(line),
+            count=line.minimum,
+            places=1 if demand.gang is None else demand.gang.nodes,
+            after=after,
+            until=until,
+            length=length,
+            ends=ends,
+            limit=LOOKS_MAX,
+        )
+        fresh = [at for _, at in rows if at is not None and at > seen]
+        yield from fresh
+        if all(is_last for is_last, _ in rows):
+            return
+        seen = max([seen, *fresh])

@@ -18,9 +18,10 @@ from typing import Any
 
 from bettercompute import sql
 from bettercompute.wire.reservations import DeviceClass
+from pools.planner import filters
 from pools.planner import plan as planner
 from pools.planner.request import GANG_LABELS, Demand, Line
-from pools.planner.snapshot import Cell, Node, Snapshot, Taint
+from pools.planner.snapshot import SYSTEM_LABELS, Cell, Node, Snapshot, Taint
 
 SNAPSHOT = sql.load(__package__, "snapshot")
 
@@ -54,7 +55,7 @@ def find(
 ) -> planner.Plan | planner.NoFit:
     """The best plan for ``[start, end)``, or why there is none in the whole pool."""
     for reach in (Reach.NEAR, Reach.AROUND):
-        turn = rng.getrandbits(64) - 2**63
+        turn = _turn(rng)
         part = read(pool_id, start=start, end=end, request=demand, reach=reach, turn=turn)
         found = planner.attempt(demand, part, exclude_nodes=exclude_nodes, rng=rng)
         if found is not None:
@@ -63,6 +64,31 @@ def find(
             break
     whole = read(pool_id, start=start, end=end, request=demand)
     return planner.plan(demand, whole, exclude_nodes=exclude_nodes, rng=rng)
+
+
+def search(
+    pool_id: str, demand: Demand, *, start: datetime, end: datetime, rng: random.Random
+) -> planner.Plan | None:
+    """The same for who needs no reasons: mostly known before the whole pool is read."""
+    for reach in Reach:
+        turn = _turn(rng)
+        seen = read(pool_id, start=start, end=end, request=demand, reach=reach, turn=turn)
+        found = planner.attempt(demand, seen, rng=rng)
+        if found is not None:
+            return found
+        if seen.around and _is_plain(demand):
+            return None
+    return None
+
+
+def _turn(rng: random.Random) -> int:
+    """Somewhere on the ring."""
+    return rng.getrandbits(64) - 2**63
+
+
+def _is_plain(demand: Demand) -> bool:
+    """Whether a node that serves it always has what ``_narrowing`` asks for."""
+    return demand.combinations == 1 and not demand.may_spread
 
 
 def read(
@@ -107,12 +133,25 @@ def _narrowing(demand: Demand, reach: Reach) -> dict[str, Any]:
     most = sum(line.maximum for line in lines)
     return {
         "tainted": bool(demand.tolerations),
+        **_labels(demand),
         "mode": kind.mode,
         "profile": kind.profile,
         "models": None if kind.models is None else list(kind.models),
         "count": most if demand.may_spread else sum(line.minimum for line in lines),
         "most": most,
         **_extent(demand, reach),
+    }
+
+
+def _labels(demand: Demand) -> dict[str, Any]:
+    """The labels that a node must have whatever else: those asked for by value, and ours."""
+    lines = [] if demand.may_spread else [options[0] for options in demand.lines]
+    equal = {t.key: str(t.values[0]) for t in filters.label_terms(lines) if t.op == "="}
+    ours = {key: value for key, value in equal.items() if key.startswith(SYSTEM_LABELS)}
+    return {
+        "labels": json.dumps({key: value for key, value in equal.items() if key not in ours}),
+        "system_labels": json.dumps(ours),
+        "labelled": list(demand.labels),
     }
 
 

@@ -18,7 +18,8 @@ class Migration(migrations.Migration):
             "DROP INDEX node_ring",
         ),
         migrations.RunSQL(
-            "CREATE INDEX booking_of_device ON device_bookings (device_id, upper(during))",
+            "CREATE INDEX booking_of_device ON device_bookings (device_id, upper(during))"
+            " INCLUDE (during)",
             "DROP INDEX booking_of_device",
         ),
         migrations.AlterField(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from bettercompute.wire.reservations import DeviceClass
 
+SYSTEM_LABELS = "bc.dev/"  # what begins so is written by the system itself
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
@@ -73,7 +75,7 @@ class Node:
 
     def label(self, key: str) -> str | None:
         """A label's value; under ``bc.dev/`` only what the system itself wrote counts."""
-        return (self.system_labels if key.startswith("bc.dev/") else self.labels).get(key)
+        return (self.system_labels if key.startswith(SYSTEM_LABELS) else self.labels).get(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +84,4 @@ class Snapshot:
 
     nodes: tuple[Node, ...]
     whole: bool = True  #: False: only the likeliest nodes were read
-    around: bool = True  #: False: there are nodes that were not even looked at
+    around: bool = True  #: False: there may be more such nodes, which were not looked at

@@ -1,7 +1,7 @@
 -- name: likeliest
 -- The nodes of a pool that a request would most likely take, for one window, in one statement and
 -- so at one moment. One row per node and cell (the atoms that differ only in their
--- id), and at least one row, which says whether every node was looked at.
+-- id), and at least one row, which says whether these are all that have enough devices free.
 --
 -- Nodes are looked at in the order of a ring, from a random point on, and only as many as
 -- it takes: `sample` of them, or until `enough` are found. How many nodes and bookings there are
@@ -14,7 +14,10 @@ WITH ring AS (
             AND state = 'ready'
             AND NOT cordoned
             AND hashtextextended(id, 0) >= CAST(%(turn)s AS bigint)
-            AND (%(tainted)s::boolean OR taints = '[]'::jsonb)
+            AND (%(tainted)s::boolean OR NOT taints @? '$[*] ? (!(@.effect == "PreferNoSchedule"))')
+            AND labels @> %(labels)s::jsonb
+            AND system_labels @> %(system_labels)s::jsonb
+            AND system_labels ?& %(labelled)s::text[]
         ORDER BY turn
         LIMIT %(sample)s::int
     )
@@ -26,7 +29,10 @@ WITH ring AS (
             AND state = 'ready'
             AND NOT cordoned
             AND hashtextextended(id, 0) < CAST(%(turn)s AS bigint)
-            AND (%(tainted)s::boolean OR taints = '[]'::jsonb)
+            AND (%(tainted)s::boolean OR NOT taints @? '$[*] ? (!(@.effect == "PreferNoSchedule"))')
+            AND labels @> %(labels)s::jsonb
+            AND system_labels @> %(system_labels)s::jsonb
+            AND system_labels ?& %(labelled)s::text[]
         ORDER BY turn
         LIMIT %(sample)s::int
     )
@@ -146,7 +152,11 @@ SELECT
     nodes.taints, node_conditions.id IS NULL AS connected, NULL AS worked_on_until, amounts.free,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
-FROM (SELECT count(*) < %(sample)s::int AS answer FROM ring) AS around
+FROM (
+    SELECT
+        (SELECT count(*) FROM ring) < %(sample)s::int
+        AND (SELECT count(*) FROM able) < least(%(enough)s::int, %(limit)s::int) AS answer
+) AS around
 LEFT JOIN (
     chosen
     JOIN nodes ON nodes.id = chosen.id

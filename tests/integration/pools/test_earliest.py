@@ -95,6 +95,31 @@ def test_a_host_without_room_is_passed_over():
     assert hours_from_now(look(pool, gpus=1, resources={"vcpu": 100}, duration="1h")) == 2
 
 
+def test_a_host_that_is_only_a_late_choice_is_waited_for():
+    pool = make.pool(nodes=1, gpus=1)
+    (node,) = Node.objects.all()
+    eligibility.taint(node.pk, [{"key": "old", "effect": "PreferNoSchedule"}])
+    book(node, cards=1, after=0, hours=2)
+    assert hours_from_now(look(pool)) == 2
+
+
+def test_more_ends_are_looked_at_where_the_first_do_not_do(monkeypatch):
+    monkeypatch.setattr(earliest, "ENDS", (1, 2, None))
+    pool = make.pool(nodes=2, gpus=2)
+    first, second = Node.objects.order_by("name")
+    for hours in (1, 2, 3, 4):  # one card of the first ends each hour, and the other begins
+        book(first, cards=1, after=hours - 1, hours=1)
+    bookings.book(
+        allocation_id=make.key(),
+        device_ids=supply.devices(first)[1:],
+        **supply.window(timedelta(0), 9),
+    )
+    book(second, cards=2, after=0, hours=5)
+    assert hours_from_now(look(pool, gpus=2)) == 5
+    assert hours_from_now(look(pool, gpus=2, gang={"nodes": 2})) == 9
+    assert hours_from_now(look(pool, gpus=1)) == 4
+
+
 def test_where_waiting_does_not_help_there_is_none():
     pool = make.pool(nodes=1, gpus=2)
     (node,) = Node.objects.all()
@@ -144,8 +169,9 @@ def test_a_create_at_that_start_is_placed():
     nodes=st.integers(1, 3),
     hours=st.integers(1, 3),
 )
-def test_a_search_by_hand_finds_the_same(busy, gpus, nodes, hours):
+def test_a_search_by_hand_finds_the_same(monkeypatch, busy, gpus, nodes, hours):
     """Against every whole hour, looked at one by one, on three hosts of two cards."""
+    monkeypatch.setattr(earliest, "ENDS", (2, 5, None))
     pool = make.pool(nodes=3, gpus=2)
     cards = [
         card

@@ -280,6 +280,38 @@ def test_an_alternative_is_taken_only_where_what_is_preferred_is_nowhere(pool, m
     assert found.lines == (line(2),)
 
 
+def test_labels_asked_for_by_value_narrow(pool, monkeypatch):
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 2)
+    others = [supply.node(pool, gpus=1) for _ in range(6)]
+    wanted = supply.node(pool, gpus=1)
+    eligibility.set_labels(wanted.pk, {"zone": "a"})
+    eligibility.set_system_labels(wanted.pk, {"bc.dev/gpu.family": "hopper"})
+    eligibility.set_system_labels(others[0].pk, {"bc.dev/gpu.family": "ampere"})
+    for terms in (
+        (Term("zone", "=", ("a",)),),
+        (Term("bc.dev/gpu.family", "=", ("hopper",)),),
+        (Term("zone", "!=", ("b",)), Term("zone", "=", ("a",))),
+    ):
+        part = read(pool, demand(line(1, selector=terms)), reach=Reach.NEAR)
+        assert [node.id for node in part.nodes] == [wanted.pk]
+        assert part.around
+    labelled = demand(line(1), labels=("bc.dev/gpu.family",))
+    assert len(read(pool, labelled, reach=Reach.NEAR).nodes) == 2
+
+
+def test_only_taints_that_keep_work_off_leave_a_node_out(pool):
+    hard, soft, plain = (supply.node(pool, gpus=1) for _ in range(3))
+    eligibility.taint(hard.pk, [{"key": "team", "value": "vision"}])
+    eligibility.taint(soft.pk, [{"key": "old", "effect": "PreferNoSchedule"}])
+    assert {node.id for node in read(pool, reach=Reach.NEAR).nodes} == {soft.pk, plain.pk}
+    for node in (plain, hard):
+        eligibility.cordon(node.pk)
+    found = find(pool, ONE)
+    assert isinstance(found, Plan)
+    assert found.node_ids == [soft.pk]
+    assert reads[-1] == 1
+
+
 def test_the_kind_of_which_most_is_asked_narrows(pool, monkeypatch):
     monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 10)
     made = supply.node(pool, gpus=4)
