@@ -30,6 +30,7 @@ PREFIXES = (
     "pool",
     "off",  # offer of a pool to another tenant
     "cof",  # capacity offer: a plan that a create may take
+    "bud",  # budget of a tenant
     "node",
     "enr",  # enrolment of a node
     "mnt",  # planned maintenance of a node or pool

@@ -10,6 +10,7 @@ from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
 from reservations.series import api as series
+from reservations import usage_api as usage
 
 handler400 = "bettercompute.web.pages.bad_request"
 handler403 = "bettercompute.web.pages.forbidden"
@@ -34,7 +35,8 @@ api_v1 = [
     path("series/<str:series_id>", series.SeriesView.as_view()),
     path("series/<str:series_id>/cancel", series.SeriesCancelView.as_view()),
     path("series/<str:series_id>/skip", series.SeriesSkipView.as_view()),
-    path("usage", reservations.UsageView.as_view()),
+    path("usage", usage.UsageView.as_view()),
+    path("budgets", usage.BudgetsView.as_view()),
     path("pools", pools.PoolsView.as_view()),
     path("pools/<str:pool_id>", pools.PoolView.as_view()),
     path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),

@@ -12,8 +12,9 @@ from bettercompute.operators.editing import EditedAdmin, ReasonedForm
 from bettercompute.operators.operations import Effect, Operation, Outcome
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
 from nodes import maintenance_admin
-from pools import catalogue, limits, quota
-from pools.models import Offer, Pool, QuotaCharge, QuotaUsage
+from pools import budgets, catalogue, limits, quota
+from pools.budgets import NewBudget
+from pools.models import Budget, BudgetPeriod, Offer, Pool, QuotaCharge, QuotaUsage
 
 
 class OffersOfPool(ReadOnlyTable):
@@ -94,6 +95,66 @@ class OfferAdmin(EditedAdmin):
         """Other terms."""
         catalogue.offer(
             row.pool, row.tenant, resources=values["resources"], if_match=values["if_match"]
+        )
+
+
+def _removal(account: Any, row: Budget) -> Effect:
+    """What removing a budget means."""
+    return Effect((f"Nothing limits how much {row.tenant} reserves where only {row} did.",))
+
+
+def _remove(account: Any, row: Budget, answers: Mapping[str, Any]) -> Outcome:
+    budgets.remove(row.pk)
+    return Outcome("The budget is gone.")
+
+
+@admin.register(Budget)
+class BudgetAdmin(EditedAdmin):
+    """How much device-time each tenant may reserve, each month or between two instants.
+
+    Amounts are thousandths of a GPU-hour. What is used is metered, so it is not shown here: the
+    tenant's page of usage and `GET /api/v1/budgets` have it.
+    """
+
+    list_display = ("name", "tenant", "pool", "gpu_milli_hours", "period", "starts_at", "ends_at")
+    list_select_related = ("tenant", "pool")
+    list_filter = ("period",)
+    search_fields = ("tenant__slug__exact", "tenant__id__exact", "id__exact")
+    search_help_text = "Exact id, or exact id or slug of a tenant"
+    ordering = ("tenant", "name")
+    on_add = (
+        "tenant",
+        "pool",
+        "name",
+        "gpu_milli_hours",
+        "period",
+        "time_zone",
+        "starts_at",
+        "ends_at",
+    )
+    on_change = ("gpu_milli_hours",)
+    optional = frozenset({"pool", "starts_at", "ends_at"})
+    operations = (Operation("remove", "Remove this budget", _removal, _remove, several=False),)
+
+    def add_row(self, account: Any, values: dict[str, Any]) -> Budget:
+        """A new budget."""
+        return budgets.create(
+            values["tenant"].pk,
+            NewBudget(
+                name=values["name"],
+                gpu_milli_hours=values["gpu_milli_hours"],
+                period=BudgetPeriod(values["period"]),
+                pool=values["pool"],
+                time_zone=values["time_zone"],
+                starts_at=values["starts_at"],
+                ends_at=values["ends_at"],
+            ),
+        )
+
+    def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
+        """Another amount."""
+        budgets.change(
+            row.pk, gpu_milli_hours=values["gpu_milli_hours"], if_match=values["if_match"]
         )
 
 

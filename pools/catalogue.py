@@ -119,6 +119,7 @@ class PoolAccess:
     owned: bool
     offer: OfferTerms | None
     hardware: int | None  #: another number after each change of what its hosts are made of
+    budgeted: bool  #: whether any budget of the tenant counts what it reserves here
 
     @property
     def queued(self) -> bool:
@@ -290,7 +291,19 @@ def parse_policy(text: str) -> PoolPolicy:
 
 
 def _access(row: sql.Row, tenant_id: str) -> PoolAccess:
-    pool_id, owner_id, name, region, placer, policy, version, offer_id, resources, hardware = row
+    (
+        pool_id,
+        owner_id,
+        name,
+        region,
+        placer,
+        policy,
+        version,
+        offer_id,
+        resources,
+        hardware,
+        budgeted,
+    ) = row
     return PoolAccess(
         pool_id=pool_id,
         owner_id=owner_id,
@@ -302,4 +315,5 @@ def _access(row: sql.Row, tenant_id: str) -> PoolAccess:
         owned=owner_id == tenant_id,
         offer=None if offer_id is None else OfferTerms(offer_id, json.loads(resources)),
         hardware=hardware,
+        budgeted=budgeted,
     )

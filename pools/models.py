@@ -66,6 +66,60 @@ class Offer(models.Model):
         return f"{self.pool_id} to {self.tenant_id}"
 
 
+class BudgetPeriod(models.TextChoices):
+    """When a budget is there anew."""
+
+    MONTH = "month"
+    WINDOW = "window"
+
+
+class Budget(models.Model):
+    """How much device-time a tenant may reserve in each month, or between two instants (R39)."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "bud"))
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="budgets")
+    pool = models.ForeignKey(
+        Pool,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="empty: over all pools",
+    )
+    name = models.TextField()
+    gpu_milli_hours = models.BigIntegerField(help_text="thousandths of a GPU-hour")
+    period = models.TextField(choices=BudgetPeriod.choices, default=BudgetPeriod.MONTH)
+    time_zone = models.TextField(default="UTC", help_text="whose midnights begin months")
+    starts_at = models.DateTimeField(null=True, blank=True, help_text="of a window")
+    ends_at = models.DateTimeField(null=True, blank=True, help_text="of a window")
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=ComputeNow())
+
+    class Meta:
+        db_table = "budgets"
+        constraints = [
+            models.UniqueConstraint(name="budget_name_once_per_tenant", fields=["tenant", "name"]),
+            models.CheckConstraint(
+                name="budget_not_negative", condition=models.Q(gpu_milli_hours__gte=0)
+            ),
+            models.CheckConstraint(
+                name="budget_period_whole",
+                condition=models.Q(
+                    period=BudgetPeriod.MONTH, starts_at__isnull=True, ends_at__isnull=True
+                )
+                | models.Q(
+                    period=BudgetPeriod.WINDOW,
+                    starts_at__isnull=False,
+                    ends_at__isnull=False,
+                    ends_at__gt=models.F("starts_at"),
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class QuotaUsage(models.Model):
     """How much of a resource a tenant holds, and may hold (C14): over all, in a pool, by an offer.
 

@@ -5,7 +5,7 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -40,10 +40,18 @@ class Room:
 MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
 
 
+# And whoever knows what is spent says what a create would refuse of it.
+Beyond = Callable[[PoolAccess, NormalisedRequest, datetime], Sequence[wire.Reason]]
+
+
 def preview(
-    caller: Caller, wanted: ReservationRequest, *, make_room: MakeRoom | None = None
+    caller: Caller,
+    wanted: ReservationRequest,
+    *,
+    make_room: MakeRoom | None = None,
+    beyond: Beyond | None = None,
 ) -> wire.Preview:
-    """The answer for a valid request, whether it fits or not.
+    """The answer for a valid request, whether it fits or not; ``reservations.previews`` is whole.
 
     Raises:
         errors.InvalidInput, errors.Unsupported: the request itself.
@@ -61,6 +69,7 @@ def preview(
     refused = [
         *_denials(caller, access, request, share, now_ms),
         *_over_quota(after, charges),
+        *(() if beyond is None else beyond(access, request, now)),
     ]
     found = _look(access, request, share, now)
     room = None

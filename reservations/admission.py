@@ -4,8 +4,8 @@
 2. Transaction 1: the draft, its authorization row, the feed's entry.
 3. The policy decision, outside any transaction.
 4. A denial ends the draft.
-5. Allowed: plan from a snapshot; then transaction 2: lock the draft, charge the quota, commit the
-   plan by guarded statements or wait pending, write events and wake-ups.
+5. Allowed: plan from a snapshot; then transaction 2: lock the draft, charge the quota, hold the
+   budgets, commit the plan by guarded statements or wait pending, write events and wake-ups.
 
 What fails in between leaves the draft, and the same key decides it again.
 """
@@ -37,6 +37,7 @@ from reservations import (
     placement,
     preemption,
     queries,
+    spending,
 )
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
@@ -86,7 +87,8 @@ def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -
         errors.NotFound: the caller may not book the pool.
         errors.Conflict: the key was used for a different request.
         errors.AccessDenied: a policy or the pool's limits deny it, now or when first asked.
-        errors.QuotaExceeded: the draft stays, for a later try with the same key.
+        errors.QuotaExceeded, errors.BudgetExceeded: the draft stays, for a later try with the
+            same key.
         errors.Unavailable: the policy engine cannot decide; nothing changed.
     """
     request = _normalise(caller, wanted, idempotency_key)
@@ -219,7 +221,7 @@ def commit(
     """Charge a locked draft and place it, or have it wait; None where the pool's placer places it.
 
     Raises:
-        errors.QuotaExceeded: nothing was charged.
+        errors.QuotaExceeded, errors.BudgetExceeded: nothing is charged.
     """
     charges = shares.charges(ask.request, ask.share, ask.access)
     quota.charge(
@@ -229,6 +231,9 @@ def commit(
         pool_id=reservation.pool_id,
         account_id=reservation.owner_id,
     )
+    if ask.access.budgeted:
+        now = reservation.read_at
+        spending.require(spending.claim(ask.access, ask.request, reservation.tenant_id, now=now))
     decided = {"decision": kept(decision), **values}
     if ask.access.queued:
         outcomes.queue(reservation, effects, decided)

@@ -1,13 +1,11 @@
 """REST of reservations (A4)."""
 
 import json
-from zoneinfo import ZoneInfo
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 
 from bettercompute import clock, errors
-from bettercompute.pages import zones
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire.base import TenantQuery
@@ -21,9 +19,6 @@ from bettercompute.wire.reservations import (
     ReservationQuery,
     ReservationRequest,
     ReservationVerb,
-    Usage,
-    UsageQuery,
-    UsageRow,
 )
 from reservations import (
     admission,
@@ -32,7 +27,6 @@ from reservations import (
     previews,
     queries,
     renewal,
-    usage,
     waiting,
 )
 from reservations.queries import Filters
@@ -181,40 +175,3 @@ def agreed_key(in_body: str | None, in_header: str | None) -> str:
             "idempotencyKey", "is required, as a field or as the header Idempotency-Key"
         )
     return key
-
-
-class UsageView(ApiView):
-    """What reservations had."""
-
-    @schema.describe(query=UsageQuery, answers={200: Usage})
-    def get(self, request: Request) -> HttpResponse:
-        """Meter a tenant's device-time by day, pool or owner; reserved and never used included."""
-        wanted = self.query(UsageQuery)
-        caller = self.caller(wanted.tenant_id)
-        rows = usage.metered(
-            caller,
-            start=clock.from_ms(wanted.start),
-            end=clock.from_ms(wanted.end),
-            by=wanted.by,
-            zone=_zone(wanted.time_zone or caller.time_zone),
-            pool_id=wanted.pool_id,
-        )
-        items = [_usage_row(row) for row in rows]
-        return self.answer(Usage(start=wanted.start, end=wanted.end, items=items))
-
-
-def _usage_row(row: usage.Row) -> UsageRow:
-    return UsageRow(
-        day=None if row.day is None else row.day.isoformat(),
-        pool_id=row.pool_id,
-        owner_identity_id=row.owner_id,
-        gpu_hours=row.gpu_milli_hours / 1_000,
-        idle_gpu_hours=row.idle_gpu_milli_hours / 1_000,
-    )
-
-
-def _zone(name: str) -> ZoneInfo:
-    found = zones.named(name)
-    if found is None:
-        raise errors.InvalidInput.at("timeZone", "is no zone of the tz database")
-    return found

@@ -22,6 +22,7 @@ from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import assignments
 from pools import catalogue, instants
+from pools.catalogue import PoolAccess
 from pools.requests import YEARS_5_MS
 from reservations import (
     conditions,
@@ -32,6 +33,7 @@ from reservations import (
     more_time,
     queries,
     rights,
+    spending,
 )
 from reservations.conditions import ConditionType
 from reservations.extend_holds import Hold
@@ -94,6 +96,7 @@ def extend(
         errors.InvalidInput: not exactly one of until and by, or neither an instant nor a duration.
         errors.InvalidState: it is not placed, binding or active, or has ended.
         errors.AccessDenied: a policy, or the pool's limit, denies the total duration.
+        errors.BudgetExceeded: a budget has no room for the added time.
         errors.Conflict: the key was used for another extension; another one is under way.
         errors.PreconditionFailed: ``if_match`` has not the current version (C2).
         errors.Unavailable: the policy engine cannot decide; nothing changed.
@@ -127,8 +130,10 @@ def _try(
     hold = _stage(reservation, new_end)
     try:
         failpoints.reach(Failpoint.EXTENSION_STAGED)
-        _decide(caller, reservation, hold, new_end)
-        return _complete(caller, reservation, asked, hold, ends=(end, new_end), if_match=if_match)
+        budgeted = _decide(caller, reservation, hold, new_end).budgeted
+        return _complete(
+            caller, asked, hold, ends=(end, new_end), budgeted=budgeted, if_match=if_match
+        )
     except _EndMoved:
         if not _abandon(hold):
             raise _overtaken() from None
@@ -221,7 +226,7 @@ def _stage(reservation: Reservation, new_end: datetime) -> Hold:
     return extend_holds.take(reservation, duration_minutes=_minutes(total_ms))
 
 
-def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> None:
+def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> PoolAccess:
     """One decision on the total duration, outside any transaction, and the pool's limit."""
     assert reservation.starts_at is not None
     total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
@@ -232,24 +237,27 @@ def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datet
     if longest is not None and total_ms > longest:
         limit = f"duration at most {durations.human(longest)}"
         raise errors.AccessDenied(f"The pool {access.name} allows: {limit}.", poolLimits=[limit])
+    return access
 
 
 def _complete(
     caller: Caller,
-    reservation: Reservation,
     asked: _Wanted,
     hold: Hold,
     *,
     ends: tuple[datetime, datetime],
+    budgeted: bool,
     if_match: frozenset[int] | None,
 ) -> Extended:
     """The second transaction: book the added time, move the end, tell everybody."""
     end, new_end = ends
     with transaction.atomic(durable=True):
-        locked = queries.access_locked(caller, reservation.id)
+        locked = queries.access_locked(caller, hold.reservation_id)
         etags.require(locked.version, if_match)
         if _end_of(locked, locked.read_at) != end:
             raise _EndMoved
+        if budgeted:
+            spending.require(spending.longer(locked, start=end, end=new_end))
         catalogue.lock(locked.pool_id)  # bookings of a batch and of a gang are not sorted together
         allocations = ending.live_allocations(locked)
         try:

@@ -126,6 +126,12 @@ class Reservation(models.Model):
         indexes = [
             models.Index(name="reservation_newest", fields=["tenant", "-created_at", "-id"]),
             models.Index(name="reservation_mine", fields=["tenant", "owner", "-created_at", "-id"]),
+            # What a tenant had in a span of time (R39).
+            models.Index(
+                name="reservation_had",
+                fields=["tenant", "ends_at"],
+                condition=models.Q(placed_at__isnull=False),
+            ),
             models.Index(
                 name="reservation_pending",
                 fields=["pool", "-priority", "created_at"],

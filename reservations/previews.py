@@ -1,19 +1,35 @@
-"""The preview with all that a create would do, preemption too (R19, R20)."""
+"""The preview with all that a create would do, preemption and budgets too (R19, R20, R39)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
 
 from bettercompute.iam.callers import Caller
 from bettercompute.wire.capacity import Preview
+from bettercompute.wire.reasons import Reason
 from bettercompute.wire.reservations import ReservationRequest
 from pools import preview as capacity
 from pools.catalogue import PoolAccess
 from pools.preview import Room
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import admission, preemption
+from reservations import admission, preemption, spending
 
 
 def preview(caller: Caller, wanted: ReservationRequest) -> Preview:
     """Whether it fits, or would fit by spot giving way. Raises what ``pools.preview`` does."""
-    return capacity.preview(caller, wanted, make_room=_make_room)
+    return capacity.preview(
+        caller, wanted, make_room=_make_room, beyond=partial(_over_budget, caller)
+    )
+
+
+def _over_budget(
+    caller: Caller, access: PoolAccess, request: NormalisedRequest, now: datetime
+) -> Sequence[Reason]:
+    """The budgets that a create would pass."""
+    if not access.budgeted:
+        return ()
+    return spending.reasons(spending.claim(access, request, caller.tenant_id, now=now))
 
 
 def _make_room(access: PoolAccess, request: NormalisedRequest, share: Share) -> Room | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, up
+from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, spending, up
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Output
 from bettercompute.cli.session import Session
@@ -43,6 +43,8 @@ for each in (
     reserve.cancel,
     fleet.capacity,
     fleet.pools,
+    spending.usage,
+    spending.budget,
     fleet.leases,
     doctor.doctor,
     up.up,

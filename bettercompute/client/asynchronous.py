@@ -23,6 +23,7 @@ from bettercompute.client import (
     reservations,
     server,
     transport,
+    usage,
 )
 from bettercompute.client.blocking import TIMEOUT_SECONDS
 from bettercompute.client.calls import Answer, Lost
@@ -112,6 +113,8 @@ class Account(Group):
     whoami = _call(accounts.whoami)
     tenant_id = _call(accounts.tenant_id)
     quotas = _call(pools.quotas)
+    budgets = _call(usage.budgets)
+    usage = _call(usage.usage)
     probe = _call(server.probe)
 
 
@@ -138,6 +141,8 @@ class AsyncClient:
         self.whoami = account.whoami
         self.tenant_id = account.tenant_id
         self.quotas = account.quotas
+        self.budgets = account.budgets
+        self.usage = account.usage
         self.probe = account.probe
 
     async def run(self, flow: Flow[T]) -> T:

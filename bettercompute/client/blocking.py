@@ -22,6 +22,7 @@ from bettercompute.client import (
     reservations,
     server,
     transport,
+    usage,
 )
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
@@ -109,6 +110,8 @@ class Account(Group):
     whoami = _call(accounts.whoami)
     tenant_id = _call(accounts.tenant_id)
     quotas = _call(pools.quotas)
+    budgets = _call(usage.budgets)
+    usage = _call(usage.usage)
     probe = _call(server.probe)
 
 
@@ -142,6 +145,8 @@ class Client:
         self.whoami = account.whoami
         self.tenant_id = account.tenant_id
         self.quotas = account.quotas
+        self.budgets = account.budgets
+        self.usage = account.usage
         self.probe = account.probe
 
     def run(self, flow: Flow[T]) -> T:

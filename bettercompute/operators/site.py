@@ -25,7 +25,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "nodes.NodeKey",
     ),
     "Reservations": ("reservations.Reservation", "reservations.Allocation"),
-    "Supply": ("pools.Pool", "pools.Offer", "pools.QuotaUsage", "pools.QuotaCharge"),
+    "Supply": (
+        "pools.Pool",
+        "pools.Offer",
+        "pools.QuotaUsage",
+        "pools.QuotaCharge",
+        "pools.Budget",
+    ),
     "Who may do what": (
         "iam.Tenant",
         "iam.Account",

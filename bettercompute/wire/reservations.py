@@ -340,32 +340,3 @@ class ReservationQuery(TenantQuery):
     series_id: Id | None = None
     limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
     cursor: Id | None = None
-
-
-class UsageQuery(TenantQuery):
-    """Which span of time, and what to group by (R39)."""
-
-    start: EpochMs = Field(alias="from")
-    end: EpochMs = Field(alias="to")
-    by: list[Literal["day", "pool", "owner"]] = []
-    pool_id: Id | None = None
-    #: whose midnights cut days; the caller's own where it is not named
-    time_zone: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
-
-
-class UsageRow(AnswerModel):
-    """Device-time of one group, in GPU-hours; what it is not grouped by is null."""
-
-    day: str | None
-    pool_id: str | None
-    owner_identity_id: str | None
-    gpu_hours: float
-    idle_gpu_hours: float
-
-
-class Usage(AnswerModel):
-    """What a tenant's reservations had up to now; what is still to come is not in it."""
-
-    start: int = Field(alias="from")
-    end: int = Field(alias="to")
-    items: list[UsageRow]

@@ -2,7 +2,12 @@
 -- R38: a pool is there for its owner and for whom it is offered to; for anybody else it is not.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources, pool_hardware.generation
+    offers.id, offers.resources, pool_hardware.generation,
+    EXISTS (
+        SELECT FROM budgets
+        WHERE budgets.tenant_id = %(tenant_id)s::text
+            AND (budgets.pool_id IS NULL OR budgets.pool_id = pools.id)
+    )
 FROM pools
 LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
@@ -13,7 +18,12 @@ WHERE pools.id = %(pool_id)s::text
 -- Every pool a tenant may book: its own first, then by name.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources, pool_hardware.generation
+    offers.id, offers.resources, pool_hardware.generation,
+    EXISTS (
+        SELECT FROM budgets
+        WHERE budgets.tenant_id = %(tenant_id)s::text
+            AND (budgets.pool_id IS NULL OR budgets.pool_id = pools.id)
+    )
 FROM pools
 LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text
@@ -24,7 +34,12 @@ ORDER BY (pools.tenant_id = %(tenant_id)s::text) DESC, pools.name, pools.id;
 -- A pool as itself sees it: for reconcilers, which act for nobody.
 SELECT
     pools.id, pools.tenant_id, pools.name, pools.region, pools.placer, pools.policy, pools.version,
-    offers.id, offers.resources, pool_hardware.generation
+    offers.id, offers.resources, pool_hardware.generation,
+    EXISTS (
+        SELECT FROM budgets
+        WHERE budgets.tenant_id = %(tenant_id)s::text
+            AND (budgets.pool_id IS NULL OR budgets.pool_id = pools.id)
+    )
 FROM pools
 LEFT JOIN pool_hardware ON pool_hardware.pool_id = pools.id
 LEFT JOIN offers ON offers.pool_id = pools.id AND offers.tenant_id = %(tenant_id)s::text

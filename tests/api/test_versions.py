@@ -139,6 +139,7 @@ BESIDE: dict[tuple[str, str], str] = {
     ("GET", f"{API}/selfcheck"): "another every time: it says how old it is",
     ("GET", f"{API}/leases"): "another every time: it says when they lapse",
     ("GET", f"{API}/usage"): "another every time: it is metered up to this instant",
+    ("GET", f"{API}/budgets"): "another every time: it is metered up to this instant",
     ("POST", f"{API}/tokens"): "makes a new one",
     ("POST", f"{API}/tokens/<str:token_id>/revoke"): "final and idempotent: there is one way",
     ("POST", f"{API}/policies"): "makes a new one",

@@ -62,5 +62,5 @@ def test_workers_are_wired_as_the_settings_say():
 @pytest.mark.rule("C19")
 def test_the_lock_order_names_tables_that_exist_or_are_announced():
     tables = {model._meta.db_table for model in apps.get_models()}
-    announced = {"budgets", "pool_capacity_rollup"}
+    announced = {"pool_capacity_rollup"}
     assert set(locking.LOCK_ORDER) - tables <= announced

@@ -16,7 +16,8 @@ from nodes import enrollment, maintenance
 from nodes.models import Node
 from nodes.protocol import signing
 from outbox import dispatch
-from pools import catalogue
+from pools import budgets, catalogue
+from pools.budgets import NewBudget
 from pools.models import Pool
 from reservations.models import Reservation
 from tests.support import cast, make
@@ -54,6 +55,7 @@ def world() -> World:
     pending = make.reservation(alice, pool, gpus=8)
     assert pending.state == "pending"
     catalogue.offer(pool, cast.tenant("globex"))
+    budgets.create(cast.tenant().pk, NewBudget(name="lab", gpu_milli_hours=10**6))
     token, secret = cast.token("alice")
     policies.create(alice, draft=policies.Draft("no-more", FORBID, enabled=False))
     enrolment = enrollment.create(node_id=node.pk)

@@ -1,6 +1,7 @@
 """What operators may fill in: checked, stored by a use case, and audited with the reason."""
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from bettercompute.iam.models import Account, Membership, Policy, Tenant
-from pools.models import Offer, Pool, QuotaUsage
+from pools.models import Budget, Offer, Pool, QuotaUsage
 from tests.integration.admin.conftest import FORBID, World
 from tests.support import cast
 
@@ -163,6 +164,27 @@ class TestPools:
         change(olga, "pools_quotausage", row, max="9")
         assert QuotaUsage.objects.get(pk=row.pk).max == 9
         assert "max from 8 to 9" in said_of(row)
+
+    def test_a_budget_is_made_and_its_amount_changed(self, world: World, olga: Client) -> None:
+        what = {"tenant": cast.tenant().pk, "name": "fair", "gpu_milli_hours": "5000"}
+        when = {"period": "window", "time_zone": "UTC", "ends_at_0": "2026-05-01"}
+        wrong = add(olga, "pools_budget", **what, **when)
+        assert "a window needs a start" in wrong.content.decode()
+        add(
+            olga,
+            "pools_budget",
+            **what,
+            **when,
+            starts_at_0="2026-04-01",
+            starts_at_1="00:00",
+            ends_at_1="00:00",
+        )
+        made = Budget.objects.get(name="fair")
+        assert (made.period, made.ends_at.date()) == ("window", date(2026, 5, 1))
+        change(olga, "pools_budget", made, gpu_milli_hours="6000")
+        after = Budget.objects.get(pk=made.pk)
+        assert (after.gpu_milli_hours, after.version) == (6_000, 2)
+        assert "gpu_milli_hours from 5000 to 6000" in said_of(made)
 
     def test_an_offers_limit_is_changed_with_the_offer(self, world: World, olga: Client) -> None:
         offer = Offer.objects.get(pool=world.pool)

@@ -19,7 +19,7 @@ from nodes.protocol import signing
 from outbox import dispatch
 from outbox.models import Cursor
 from pools import limits
-from pools.models import QuotaUsage
+from pools.models import Budget, QuotaUsage
 from reservations.models import Reservation
 from tests.conftest import SimulatedClock
 from tests.integration.admin.conftest import World
@@ -315,6 +315,15 @@ class TestVersions:
         Reservation.objects.filter(pk=world.active.pk).update(version=version + 1)
         do(olga, "reservations_reservation", "release", world.active.pk, version=str(version))
         assert Reservation.objects.get(pk=world.active.pk).state == "active"
+
+
+class TestBudgets:
+    def test_one_is_removed(self, world: World, olga: Client) -> None:
+        budget = Budget.objects.get(name="lab")
+        assert "Nothing limits how much" in ask(olga, "pools_budget", "remove", budget.pk)
+        do(olga, "pools_budget", "remove", budget.pk)
+        assert not Budget.objects.exists()
+        assert_audited(budget, "Remove this budget", "gone")
 
 
 class TestQuotas:

@@ -29,6 +29,7 @@ EDITED = {
     "pools.Pool",
     "pools.Offer",
     "pools.QuotaUsage",
+    "pools.Budget",
 }
 QUERIES_MAX = 30
 
