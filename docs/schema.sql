@@ -311,6 +311,31 @@ CREATE INDEX authz_resources_id_388a9d1f_like ON public.authz_resources USING bt
 CREATE INDEX authz_resources_tenant_id_918605f7 ON public.authz_resources USING btree (tenant_id);
 CREATE INDEX authz_resources_tenant_id_918605f7_like ON public.authz_resources USING btree (tenant_id text_pattern_ops);
 
+CREATE TABLE budgets (
+    id text NOT NULL,
+    name text NOT NULL,
+    gpu_milli_hours bigint NOT NULL,
+    period text NOT NULL,
+    time_zone text NOT NULL,
+    starts_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    version bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT compute_now() NOT NULL,
+    pool_id text,
+    tenant_id text NOT NULL,
+    CONSTRAINT budgets_pkey PRIMARY KEY (id),
+    CONSTRAINT budget_name_once_per_tenant UNIQUE (tenant_id, name),
+    CONSTRAINT budget_not_negative CHECK ((gpu_milli_hours >= 0)),
+    CONSTRAINT budget_period_whole CHECK ((((ends_at IS NULL) AND (period = 'month'::text) AND (starts_at IS NULL)) OR ((ends_at > starts_at) AND (ends_at IS NOT NULL) AND (period = 'window'::text) AND (starts_at IS NOT NULL)))),
+    CONSTRAINT budgets_pool_id_c5a383ca_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT budgets_tenant_id_92afe571_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
+);
+CREATE INDEX budgets_id_1d93c7d9_like ON public.budgets USING btree (id text_pattern_ops);
+CREATE INDEX budgets_pool_id_c5a383ca ON public.budgets USING btree (pool_id);
+CREATE INDEX budgets_pool_id_c5a383ca_like ON public.budgets USING btree (pool_id text_pattern_ops);
+CREATE INDEX budgets_tenant_id_92afe571 ON public.budgets USING btree (tenant_id);
+CREATE INDEX budgets_tenant_id_92afe571_like ON public.budgets USING btree (tenant_id text_pattern_ops);
+
 CREATE TABLE compute_sim_clock (
     id integer NOT NULL,
     ts timestamp with time zone NOT NULL,
@@ -869,6 +894,7 @@ CREATE TABLE reservations (
     CONSTRAINT reservations_series_id_9fa00b6c_fk_reservation_series_id FOREIGN KEY (series_id) REFERENCES reservation_series(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT reservations_tenant_id_e78a61cf_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );
+CREATE INDEX reservation_had ON public.reservations USING btree (tenant_id, ends_at) WHERE (placed_at IS NOT NULL);
 CREATE INDEX reservation_live ON public.reservations USING btree (id) WHERE (state = ANY (ARRAY['draft'::text, 'awaiting-confirmation'::text, 'pending'::text, 'placed'::text, 'binding'::text, 'active'::text]));
 CREATE INDEX reservation_mine ON public.reservations USING btree (tenant_id, owner_id, created_at DESC, id DESC);
 CREATE INDEX reservation_newest ON public.reservations USING btree (tenant_id, created_at DESC, id DESC);
