@@ -9,8 +9,8 @@ from bettercompute.web import health, openapi
 from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
-from reservations.series import api as series
 from reservations import usage_api as usage
+from reservations.series import api as series
 
 handler400 = "bettercompute.web.pages.bad_request"
 handler403 = "bettercompute.web.pages.forbidden"

@@ -167,18 +167,11 @@ class TestPools:
 
     def test_a_budget_is_made_and_its_amount_changed(self, world: World, olga: Client) -> None:
         what = {"tenant": cast.tenant().pk, "name": "fair", "gpu_milli_hours": "5000"}
-        when = {"period": "window", "time_zone": "UTC", "ends_at_0": "2026-05-01"}
+        ends = {"ends_at_0": "2026-05-01", "ends_at_1": "00:00"}
+        when = {"period": "window", "time_zone": "UTC", **ends}
         wrong = add(olga, "pools_budget", **what, **when)
         assert "a window needs a start" in wrong.content.decode()
-        add(
-            olga,
-            "pools_budget",
-            **what,
-            **when,
-            starts_at_0="2026-04-01",
-            starts_at_1="00:00",
-            ends_at_1="00:00",
-        )
+        add(olga, "pools_budget", **what, **when, starts_at_0="2026-04-01", starts_at_1="00:00")
         made = Budget.objects.get(name="fair")
         assert (made.period, made.ends_at.date()) == ("window", date(2026, 5, 1))
         change(olga, "pools_budget", made, gpu_milli_hours="6000")

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reservations", "0005_waiting"),
+        ("reservations", "0006_repeat_in_series"),
     ]
     operations = [
         migrations.AddIndex(
