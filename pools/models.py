@@ -113,6 +113,8 @@ class Budget(models.Model):
                     ends_at__isnull=False,
                     ends_at__gt=models.F("starts_at"),
                 ),
+                violation_error_message="A month has no start and no end of its own; a window needs"
+                " both, the end behind the start.",
             ),
         ]
 

@@ -170,7 +170,7 @@ class TestPools:
         ends = {"ends_at_0": "2026-05-01", "ends_at_1": "00:00"}
         when = {"period": "window", "time_zone": "UTC", **ends}
         wrong = add(olga, "pools_budget", **what, **when)
-        assert "a window needs a start" in wrong.content.decode()
+        assert "a window needs both" in wrong.content.decode()
         add(olga, "pools_budget", **what, **when, starts_at_0="2026-04-01", starts_at_1="00:00")
         made = Budget.objects.get(name="fair")
         assert (made.period, made.ends_at.date()) == ("window", date(2026, 5, 1))
