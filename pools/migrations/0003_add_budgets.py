@@ -87,8 +87,8 @@ class Migration(migrations.Migration):
                             _connector="OR",
                         ),
                         name="budget_period_whole",
-                        violation_error_message="A month has no start and no end of its own; a window needs"
-                        " both, the end behind the start.",
+                        violation_error_message="A month has no start and no end of its own; a"
+                        " window needs both, the end behind the start.",
                     ),
                 ],
             },

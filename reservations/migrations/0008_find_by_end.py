@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("reservations", "0006_repeat_in_series"),
+        ("reservations", "0007_index_spot"),
     ]
     operations = [
         migrations.AddIndex(
