@@ -246,6 +246,7 @@ CREATE TABLE assignments (
     node_id text NOT NULL,
     entered_at timestamp with time zone,
     left_at timestamp with time zone,
+    used_at timestamp with time zone,
     CONSTRAINT assignments_pkey PRIMARY KEY (allocation_id),
     CONSTRAINT assignments_node_id_4f8aa1a3_fk_nodes_id FOREIGN KEY (node_id) REFERENCES nodes(id) DEFERRABLE INITIALLY DEFERRED
 );

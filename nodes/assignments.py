@@ -21,11 +21,13 @@ from bettercompute import sql
 from bettercompute.coordination import workqueue
 from nodes import desired
 from nodes.models import ReportedState
+from nodes.protocol import messages
 
 ASSIGNMENTS = sql.load(__package__, "assignments")
 
 OWNER_KIND = "reservation"  # the work-queue kind whose reconciler judges reports
 NODE_KIND = "node"
+USE_LABEL = f"bc.dev/cap.{messages.USE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,15 @@ class AssignmentReport:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Whether an owner's devices are used, as far as their nodes can tell."""
+
+    node_ids: tuple[str, ...]
+    told: bool  #: each of these nodes would say so, and can be heard now
+    used: bool
+
+
 def plan(planned: Iterable[PlannedAssignment]) -> None:
     """Remember what will be wanted, in the transaction that books it."""
     rows = [
@@ -137,6 +148,14 @@ def unwant(allocation_ids: Iterable[str]) -> None:
 def reports(owner_key: str) -> list[AssignmentReport]:
     """All of an owner's assignments with what their nodes last said, by allocation."""
     return [_report(row) for row in ASSIGNMENTS.all("of_owner", owner_key=owner_key)]
+
+
+def use_of(owner_key: str) -> Use:
+    """Whether any of an owner's devices has been used since they were handed over."""
+    row = ASSIGNMENTS.one("use_of", owner_key=owner_key, label=USE_LABEL)
+    assert row is not None
+    node_ids, told, used = row
+    return Use(tuple(node_ids or ()), bool(told), bool(used))
 
 
 def earlier_left_at(owner_key: str) -> datetime | None:

@@ -378,6 +378,9 @@ class Assignment(models.Model):
     report = models.JSONField(
         default=dict, help_text="the report's body: CDI names, env file, reason"
     )
+    used_at = models.DateTimeField(
+        null=True, help_text="when the agent first saw a workload use the devices"
+    )
     bound_report = models.BinaryField(null=True, help_text="the signed bytes as received")
     bound_sig = models.BinaryField(null=True)
     bound_sig_kid = models.TextField(default="")

@@ -7,7 +7,7 @@ from the signed text.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -26,6 +26,7 @@ from nodes.protocol.messages import (
     AllocationFailed,
     AllocationReleased,
     AllocationReport,
+    AllocationUsed,
     DeviceHealth,
     InventoryReport,
     KnownReport,
@@ -53,12 +54,15 @@ class _Batch:
     """What a call says, in the order of its entries: the last word on each thing wins."""
 
     allocations: dict[str, tuple[ReportEntry, AllocationReport]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
     hardware: list[tuple[ReportEntry, InventoryReport | DeviceHealth]] = field(default_factory=list)
 
     def add(self, entry: ReportEntry, body: KnownReport) -> None:
         match body:
             case InventoryReport() | DeviceHealth():
                 self.hardware.append((entry, body))
+            case AllocationUsed():
+                self.used.add(body.allocation_id)
             case _:
                 self.allocations[body.allocation_id] = (entry, body)
 
@@ -137,6 +141,8 @@ def _store(node_id: str, read: Sequence[tuple[ReportEntry, KnownReport]]) -> Non
         # R35: who begins to wait for these devices meanwhile commits first, and is woken below.
         desired.lock([node_id])
     owners = _store_allocations(node_id, batch.allocations)
+    if batch.used:
+        owners += _store_use(node_id, batch.used)
     if lets_go:
         owners += assignments.owners_waiting_on(node_id)
     wake: set[tuple[str, str]] = {(assignments.OWNER_KIND, owner) for owner in owners}
@@ -166,6 +172,12 @@ def _store_allocations(
         signatures=[signing.decode(entry.signature) or None for entry in entries],
         kids=[entry.kid for entry in entries],
     )
+    return [owner for (owner,) in rows]
+
+
+def _store_use(node_id: str, allocation_ids: Collection[str]) -> list[str]:
+    """Keep when these were first used; answers who waits for that."""
+    rows = REPORTS.all("store_use", node_id=node_id, allocation_ids=sorted(allocation_ids))
     return [owner for (owner,) in rows]
 
 

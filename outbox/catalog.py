@@ -45,7 +45,7 @@ class ReservationExtended(ReservationChanged):
 class ReservationReleased(ReservationChanged):
     """Why it ended."""
 
-    reason: Literal["release", "expired", "lease-lapsed", "preempted"]
+    reason: Literal["release", "expired", "lease-lapsed", "preempted", "no-show"]
 
 
 class ReservationEnding(ReservationChanged):
@@ -258,6 +258,13 @@ TYPES: tuple[EventType, ...] = (
         end=_WINDOW["end"],
     ),
     _reservation("preempted", "It gave way.", "released"),
+    _reservation(
+        "no-show-warning",
+        "Nothing uses its devices; it ends then unless something does.",
+        "active",
+        ReservationEnding,
+        end=_WINDOW["end"],
+    ),
     _reservation(
         "reassigned",
         "Its owner left; a successor has it now.",

@@ -82,6 +82,13 @@ class Spot(PolicyModel):
     min_run_seconds: Annotated[int, Field(ge=0, le=604_800)] = 0
 
 
+class NoShow(PolicyModel):
+    """When what was handed over and is not used ends: off unless a pool has it."""
+
+    after_minutes: Annotated[int, Field(ge=5, le=10_080)]
+    warn_minutes: Annotated[int, Field(ge=1, le=1_440)] = 10
+
+
 class PoolPolicy(PolicyModel):
     """A pool's limits and shares, stored in ``pools.policy``. Unset limits do not limit."""
 
@@ -89,6 +96,7 @@ class PoolPolicy(PolicyModel):
     host_reserve: HostReserve = HostReserve()
     sharing: Sharing = Sharing()
     spot: Spot = Spot()
+    no_show: NoShow | None = None
     kubernetes: bool = False
     tenant_root: bool = False
     max_ahead: DurationMs | None = None

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from bettercompute.pages import axis, moments, parts, spans
 from pools import quota
-from pools.catalogue import PoolAccess, Spot
+from pools.catalogue import NoShow, PoolAccess, Spot
 from pools.models import Placer
 from pools.quota import QuotaKey, Usage
 from pools.supply import Supply
@@ -179,6 +179,7 @@ def limits(pool: PoolAccess) -> tuple[parts.Fact, ...]:
         ("Pending at most", spans.text(policy.max_pending)),
         ("Host share per GPU", ", ".join(host) or "the smallest of any host"),
         ("Spot gives way", _spot(policy.spot)),
+        ("Not used", _no_show(policy.no_show)),
         ("Kubernetes", "yes, for its owner" if policy.kubernetes else "no"),
     ]
     return tuple(parts.Fact(label, value) for label, value in facts)
@@ -189,3 +190,10 @@ def _spot(terms: Spot) -> str:
     if not terms.min_run_seconds:
         return notice
     return f"{notice}, after at least {spans.text(terms.min_run_seconds * 1_000)}"
+
+
+def _no_show(rule: NoShow | None) -> str:
+    if rule is None:
+        return "stays"
+    after, warning = (spans.text(n * 60_000) for n in (rule.after_minutes, rule.warn_minutes))
+    return f"warned {after} after it was handed over, ends {warning} later"

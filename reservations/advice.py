@@ -76,6 +76,12 @@ _BY_REASON: Mapping[str, Advice] = {
         "reserve again; what must not be interrupted is reserved without spot.",
         "red",
     ),
+    "NoShow": Advice(
+        "Nobody uses it",
+        "Start your work on its devices, or release it for others. It ends by itself unless "
+        "something uses them.",
+        "red",
+    ),
     "AwaitingPreemption": Advice(
         "Spot reservations give way to it",
         "Nothing to do: it starts by itself. Cancel it if you need it no more, then they stay.",

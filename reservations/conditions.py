@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     ENDING_SOON = "EndingSoon"
     PREEMPTING = "Preempting"
+    NO_SHOW = "NoShow"
     AWAITING_PREEMPTION = "AwaitingPreemption"
     OWNER_UNRESOLVED = "OwnerUnresolved"
 

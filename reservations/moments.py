@@ -32,6 +32,7 @@ class Schedule:
     pending_until: datetime | None
     lost_to_rivals: bool = False
     degraded: bool = False
+    no_show_at: datetime | None = None
 
 
 def next_look(schedule: Schedule, now: datetime) -> datetime | None:
@@ -67,6 +68,7 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
         case ReservationState.ACTIVE:
             yield from (schedule.ends_at, now + ACTIVE_RECHECK)
             yield _unless_held_off(schedule.lease_until, now)
+            yield _unless_held_off(schedule.no_show_at, now)
             yield from _ahead(now, schedule.ends_at, ENDING_NOTICE)
         case _:
             return

@@ -20,6 +20,7 @@ from reservations import (
     estimates,
     lifecycle,
     moments,
+    no_show,
     outages,
     outcomes,
     ownership,
@@ -55,7 +56,7 @@ def reconcile(key: str, fence: Fence) -> Outcome:
             return Done()
         before = reservation.state
         effects = Effects(own_key=key)
-        _step(reservation, reservation.read_at, effects)
+        no_show_at = _step(reservation, reservation.read_at, effects)
         if reservation.state in _OWNED:
             ownership.refresh(reservation, reservation.read_at)
         effects.flush()
@@ -63,11 +64,11 @@ def reconcile(key: str, fence: Fence) -> Outcome:
         return At(reservation.read_at)  # what the new state asks for is due at once
     if reservation.state == ReservationState.PENDING:
         estimates.refresh(reservation, fence)
-    return _next(reservation)
+    return _next(reservation, no_show_at)
 
 
-def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
-    """Do what is due in this state."""
+def _step(reservation: Reservation, now: datetime, effects: Effects) -> datetime | None:
+    """Do what is due in this state; answers when a no-show would be judged."""
     state = ReservationState(reservation.state)
     match state:
         case ReservationState.DRAFT:
@@ -77,7 +78,7 @@ def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
         case ReservationState.PENDING:
             _expire_pending(reservation, now, effects)
         case ReservationState.PLACED | ReservationState.BINDING | ReservationState.ACTIVE:
-            _drive(reservation, now, effects)
+            return _drive(reservation, now, effects)
         case (
             ReservationState.RELEASED
             | ReservationState.FAILED
@@ -88,14 +89,17 @@ def _step(reservation: Reservation, now: datetime, effects: Effects) -> None:
             settling.settle(reservation, now)
         case _:
             assert_never(state)
+    return None
 
 
-def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
+def _drive(reservation: Reservation, now: datetime, effects: Effects) -> datetime | None:
     """Ends come before starts (R24): what is over is released, whatever else is due."""
     if reservation.ends_at is not None and reservation.ends_at <= now:
         ending.end(reservation, reason=_why_it_ends(reservation), effects=effects)
     elif _lease_lapsed(reservation, now):
         ending.end(reservation, reason="lease-lapsed", effects=effects)
+    elif no_show.is_over(reservation, now):
+        ending.end(reservation, reason=no_show.REASON, effects=effects)
     if reservation.state == ReservationState.PLACED:
         degradation.foresee(reservation, now, effects)
         hold.begin(reservation, now, effects)
@@ -104,6 +108,8 @@ def _drive(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if reservation.state == ReservationState.ACTIVE:
         _charge_what_it_took(reservation)
         degradation.refresh(reservation, now, effects)
+        return no_show.warn(reservation, now, effects)
+    return None
 
 
 def _why_it_ends(reservation: Reservation) -> str:
@@ -152,7 +158,7 @@ def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -
         pending.expire(reservation, now, effects)
 
 
-def _next(reservation: Reservation) -> Outcome:
+def _next(reservation: Reservation, no_show_at: datetime | None) -> Outcome:
     schedule = Schedule(
         state=ReservationState(reservation.state),
         created_at=reservation.created_at,
@@ -164,6 +170,7 @@ def _next(reservation: Reservation) -> Outcome:
         pending_until=_pending_until(reservation),
         lost_to_rivals=outcomes.lost_to_rivals(reservation),
         degraded=conditions.find(reservation.conditions, ConditionType.DEGRADED) is not None,
+        no_show_at=no_show_at,
     )
     moment = moments.next_look(schedule, reservation.read_at)
     return Done() if moment is None else At(moment)

@@ -19,6 +19,7 @@ from bettercompute.agent.journal import Journal
 from bettercompute.agent.link import Backoff
 from bettercompute.agent.session import Session
 from bettercompute.agent.steps import Bind, Host, Reason, Refuse, Said, Say, Step, Unbind
+from bettercompute.agent.use import Use
 from nodes.protocol import messages
 from nodes.protocol.messages import DesiredAnswer, ReportEntry, ReportKind
 from nodes.protocol.signing import Purpose
@@ -40,6 +41,7 @@ class Daemon:
         inventory: HostInventory,
         holds: Holds,
         journal: Journal,
+        use: Use | None = None,
         random: Random | None = None,
     ) -> None:
         self.session = session
@@ -50,6 +52,8 @@ class Daemon:
         self._host = Host(atoms=Atoms(inventory), memory_gib=inventory.memory_gib)
         self._desired: DesiredAnswer | None = None
         self._said: dict[str, Said] = {}
+        self._use = use
+        self._used: set[str] = set()
         self._inventory_told = False
         self._look = asyncio.Event()
         self._journaled = asyncio.Event()
@@ -73,6 +77,7 @@ class Daemon:
         """A session began: go on behind what the control plane has, or tell everything again."""
         if not self._journal.resume(applied_seq):
             self._said.clear()
+            self._used.clear()
             self.report_inventory()
             self._look.set()
         self._journaled.set()
@@ -101,8 +106,20 @@ class Daemon:
         for _ in range(STEPS_PER_LOOK_MAX):
             step = self._next_step()
             if step is None:
-                return
+                break
             await self._do(step)
+        self._tell_use()
+
+    def _tell_use(self) -> None:
+        """Say of each hold, once, that something uses its devices."""
+        if self._use is None:
+            return
+        held = self.holds.read()
+        self._used &= held.keys()
+        bound = {key: each for key, each in held.items() if self._said.get(key) is Said.BOUND}
+        for allocation_id in sorted(set(self._use.of(bound)) - self._used):
+            self._report(ReportKind.ALLOCATION_USED, {"allocationId": allocation_id})
+            self._used.add(allocation_id)
 
     async def _send(self) -> None:
         entries = self._journal.pending()

@@ -7,7 +7,7 @@ under it is the real one: faults sit in its transport, its holds and its key.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import httpx2
@@ -41,6 +41,7 @@ class Faults(BaseModel):
     duplicate_reports: bool = False  # every report is sent twice
     old_epoch: bool = False  # reports come under the token of a superseded session
     clock_offset_seconds: float = 0
+    unused: bool = False  # no workload ever uses what it holds
     forge_reports: bool = False  # reports are signed with somebody else's key
 
 
@@ -162,6 +163,17 @@ class FaultyHolds:
         """Let go."""
         await self._inner.unbind(allocation_id)
         self._lost.discard(allocation_id)
+
+
+class SimulatedUse:
+    """Workloads that begin as soon as their devices are held, unless nobody comes."""
+
+    def __init__(self, faults: Current) -> None:
+        self._faults = faults
+
+    def of(self, held: Mapping[str, Assignment]) -> Collection[str]:
+        """All of them, or none."""
+        return () if self._faults().unused else held.keys()
 
 
 class FaultyKey(NodeKey):

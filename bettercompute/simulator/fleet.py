@@ -31,7 +31,9 @@ from bettercompute.simulator.faults import (
     FaultyHolds,
     FaultyKey,
     FaultyTransport,
+    SimulatedUse,
 )
+from nodes.protocol import messages
 from nodes.protocol.signing import NodeKey
 
 log = logging.getLogger(__name__)
@@ -68,12 +70,14 @@ class Fleet:
         *,
         board: Board | None = None,
         transport: Transport | None = None,
+        tells_use: bool = False,
         seed: int | None = None,
     ) -> None:
         self.board = board or Board()
         self.daemons: dict[str, Daemon] = {}
         self._members = members
         self._gateways = gateways
+        self._tells_use = tells_use
         self._transport = transport or functools.partial(network, ssl.create_default_context())
         self._starting = asyncio.Semaphore(STARTING_AT_ONCE_MAX)
         self._random = random.Random(seed)  # noqa: S311  # spreads retries, hides nothing
@@ -120,7 +124,9 @@ class Fleet:
             link,
             Identity(member.node_id, FaultyKey(member.key, faults)),
             About(
-                boot_id=member.inventory.boot_id, agent_version=VERSION, capabilities=CAPABILITIES
+                boot_id=member.inventory.boot_id,
+                agent_version=VERSION,
+                capabilities=(*CAPABILITIES, messages.USE) if self._tells_use else CAPABILITIES,
             ),
             clock_offset_ms=lambda: int(faults().clock_offset_seconds * 1_000),
         )
@@ -134,6 +140,7 @@ class Fleet:
             # A real agent's journal is a file. Here a thousand of them would only wear out a disk:
             # an agent that lost its journal says everything again, from its holds.
             journal=MemoryJournal(),
+            use=SimulatedUse(faults) if self._tells_use else None,
             random=self._random,
         )
         self.board.listen(functools.partial(_react, daemon, faults))

@@ -40,8 +40,12 @@ class ReportKind(StrEnum):
     ALLOCATION_BOUND = "AllocationBound"
     ALLOCATION_FAILED = "AllocationFailed"
     ALLOCATION_RELEASED = "AllocationReleased"
+    ALLOCATION_USED = "AllocationUsed"
     DEVICE_HEALTH = "DeviceHealth"
     COMMAND_RESULT = "CommandResult"
+
+
+USE = "allocations.use"  # the capability to say that devices are used
 
 
 class Message(BaseModel):
@@ -248,6 +252,17 @@ class AllocationReleased(ReportBody):
     reason: Annotated[str, StringConstraints(max_length=64, pattern=r"^[a-z][a-z0-9-]*$")]
 
 
+class AllocationUsed(ReportBody):
+    """A workload has begun to use the devices: said once of each allocation.
+
+    An agent that would say so has the capability ``allocations.use``; the silence of any other
+    means nothing.
+    """
+
+    kind: Literal[ReportKind.ALLOCATION_USED] = ReportKind.ALLOCATION_USED
+    allocation_id: Id
+
+
 class HealthOfDevice(Message):
     """Whether one card is fit to be booked."""
 
@@ -264,7 +279,7 @@ class DeviceHealth(ReportBody):
 
 
 AllocationReport = AllocationBound | AllocationFailed | AllocationReleased
-KnownReport = InventoryReport | AllocationReport | DeviceHealth
+KnownReport = InventoryReport | AllocationReport | AllocationUsed | DeviceHealth
 
 BODIES: Mapping[str, TypeAdapter[KnownReport]] = {
     kind: TypeAdapter(model)
@@ -273,6 +288,7 @@ BODIES: Mapping[str, TypeAdapter[KnownReport]] = {
         (ReportKind.ALLOCATION_BOUND, AllocationBound),
         (ReportKind.ALLOCATION_FAILED, AllocationFailed),
         (ReportKind.ALLOCATION_RELEASED, AllocationReleased),
+        (ReportKind.ALLOCATION_USED, AllocationUsed),
         (ReportKind.DEVICE_HEALTH, DeviceHealth),
     )
 }

@@ -83,6 +83,23 @@ FROM assignments
 WHERE owner_key = %(owner_key)s
 ORDER BY allocation_id;
 
+-- name: use_of
+-- A node that is silent may have seen what it could not tell yet, so it does not count as telling.
+SELECT
+    array_agg(DISTINCT assignments.node_id),
+    bool_and(
+        nodes.system_labels ? %(label)s::text
+        AND NOT EXISTS (
+            SELECT FROM node_conditions
+            WHERE node_conditions.node_id = nodes.id
+                AND node_conditions.type IN ('Disconnected', 'Unreachable')
+        )
+    ),
+    bool_or(assignments.used_at IS NOT NULL)
+FROM assignments
+JOIN nodes ON nodes.id = assignments.node_id
+WHERE assignments.owner_key = %(owner_key)s AND assignments.wanted;
+
 -- name: forget
 -- Only what the node cannot hold any more: forgetting a hold would let the next one in (R35).
 DELETE FROM assignments

@@ -39,6 +39,23 @@ JOIN mine USING (allocation_id)
 WHERE assignments.allocation_id = said.allocation_id
 RETURNING assignments.owner_key;
 
+-- name: store_use
+-- Only the first use counts; on assignments of the reporting node, as above.
+WITH mine AS (
+    SELECT allocation_id
+    FROM assignments
+    WHERE node_id = %(node_id)s
+        AND allocation_id = ANY(%(allocation_ids)s::text[])
+        AND used_at IS NULL
+    ORDER BY allocation_id
+    FOR NO KEY UPDATE
+)
+UPDATE assignments
+SET used_at = compute_now()
+FROM mine
+WHERE assignments.allocation_id = mine.allocation_id
+RETURNING assignments.owner_key;
+
 -- name: lock_inventory
 SELECT body
 FROM node_inventories

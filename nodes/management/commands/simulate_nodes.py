@@ -40,6 +40,12 @@ class Command(BaseCommand):
             type=Path,
             help="where keys and holds are kept (default: DATA/nodes)",
         )
+        parser.add_argument(
+            "--tell-use",
+            action="store_true",
+            help="the agents say when devices are used, which they are at once unless their fault "
+            "is unused",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Simulate until told to stop."""
@@ -68,7 +74,7 @@ class Command(BaseCommand):
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         _allow_files(len(members) * FILES_PER_NODE)
         self.stdout.write(f"Simulating {len(members)} nodes.")
-        _run(members, options["gateway"], data / "faults.json")
+        _run(members, options["gateway"], data / "faults.json", tells_use=options["tell_use"])
 
 
 class Keys:
@@ -96,14 +102,14 @@ class Keys:
         return key
 
 
-def _run(members: list[Member], gateways: list[str], faults: Path) -> None:
+def _run(members: list[Member], gateways: list[str], faults: Path, *, tells_use: bool) -> None:
     async def main() -> None:
         task = asyncio.current_task()
         assert task is not None
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, task.cancel)
         board = Board()
-        fleet = Fleet(members, gateways, board=board)
+        fleet = Fleet(members, gateways, board=board, tells_use=tells_use)
         with contextlib.suppress(asyncio.CancelledError):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(board.follow(faults))

@@ -61,10 +61,16 @@ def reported(name="alloc_1"):
 
 
 @contextlib.asynccontextmanager
-async def fleet(bench, fleet_members, **faults):
+async def fleet(bench, fleet_members, *, tells_use=False, **faults):
     """A running fleet, in sessions already."""
     board = Board({node_id: Faults(**each) for node_id, each in faults.items()})
-    made = Fleet(fleet_members, [agents.URL], board=board, transport=bench.transport)
+    made = Fleet(
+        fleet_members,
+        [agents.URL],
+        board=board,
+        transport=bench.transport,
+        tells_use=tells_use,
+    )
     task = asyncio.create_task(made.run())
     try:
         count = len(fleet_members)
@@ -348,3 +354,19 @@ def test_many_nodes_share_one_process():
 
     play(nodes, scenario)
     assert set(NodeSession.objects.values_list("epoch", flat=True)) == {1}
+
+
+@pytest.mark.rule("N3")
+def test_an_agent_that_can_tell_says_once_that_devices_are_used():
+    used, unused = supply.node(), supply.node()
+
+    async def scenario(running):
+        await agents.sync(want, used, name="alloc_1")
+        await agents.sync(want, unused, name="alloc_2")
+        await agents.until(lambda: Assignment.objects.get(pk="alloc_1").used_at is not None)
+        await agents.until(lambda: reported("alloc_2") == "bound")
+
+    play([used, unused], scenario, tells_use=True, **{unused.pk: {"unused": True}})
+    used.refresh_from_db()
+    assert used.system_labels["bc.dev/cap.allocations.use"] == "true"
+    assert Assignment.objects.get(pk="alloc_2").used_at is None

@@ -43,6 +43,8 @@ def test_one_that_could_not_be_repaired_is_tried_again_each_minute_until_its_sta
         ({"state": ReservationState.BINDING, "bind_deadline": NOW + timedelta(minutes=5)}, 5),
         ({"state": ReservationState.ACTIVE}, 15),
         ({"state": ReservationState.ACTIVE, "lease_until": NOW + timedelta(minutes=3)}, 3),
+        ({"state": ReservationState.ACTIVE, "no_show_at": NOW + timedelta(minutes=7)}, 7),
+        ({"state": ReservationState.ACTIVE, "no_show_at": NOW - HOUR}, 5 / 60),  # held off (C38)
         ({"state": ReservationState.ACTIVE, "ends_at": NOW + timedelta(minutes=20)}, 5),
         ({"state": ReservationState.PENDING, "pending_until": NOW + HOUR}, 0.5),
         ({"state": ReservationState.PENDING, "lost_to_rivals": True}, 1 / 60),
