@@ -19,6 +19,7 @@ handler500 = "bettercompute.web.pages.server_error"
 
 api_v1 = [
     path("whoami", iam.WhoAmIView.as_view()),
+    path("members", iam.MembersView.as_view()),
     path("tokens", iam.TokensView.as_view()),
     path("tokens/<str:token_id>/revoke", iam.TokenRevokeView.as_view()),
     path("policies", iam.PoliciesView.as_view()),
@@ -29,6 +30,7 @@ api_v1 = [
     path("reservations/<str:reservation_id>/renew", reservations.RenewView.as_view()),
     path("reservations/<str:reservation_id>/extend", reservations.ExtendView.as_view()),
     path("reservations/<str:reservation_id>/extension", reservations.ExtensionView.as_view()),
+    path("reservations/<str:reservation_id>/users", reservations.UsersView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
     path("series", series.SeriesListView.as_view()),

@@ -61,6 +61,13 @@ class ReservationMaintenance(ReservationChanged):
     end: int
 
 
+class ReservationUsersChanged(ReservationChanged):
+    """Who may use it from now on beside its owner, and who may not any more."""
+
+    added: list[str]
+    removed: list[str]
+
+
 class ReservationReassigned(ReservationChanged):
     """Who has it now."""
 
@@ -222,6 +229,14 @@ TYPES: tuple[EventType, ...] = (
     _reservation("active", "Every node confirmed; the devices can be used.", "active"),
     _reservation(
         "extended", "It ends later now.", "active", ReservationExtended, end=_WINDOW["end"]
+    ),
+    _reservation(
+        "users-changed",
+        "It is shared with others than before.",
+        "placed",
+        ReservationUsersChanged,
+        added=["usr_a"],
+        removed=[],
     ),
     _reservation("ending", "It ends soon.", "active", ReservationEnding, end=_WINDOW["end"]),
     _reservation("released", "It ended.", "released", ReservationReleased, reason="expired"),

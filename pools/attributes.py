@@ -33,6 +33,8 @@ def of(access: PoolAccess, request: NormalisedRequest, share: Share, *, now_ms: 
         binding=str(request.binding),
         nodes=request.node_count,
         pool=access.pool_id,
+        users=len(request.users),
+        shared_with=request.users,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bettercompute import clock
-from bettercompute.iam import decisions
+from bettercompute.iam import decisions, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
 from bettercompute.wire.reservations import ReservationRequest
@@ -63,6 +63,7 @@ def preview(
     request = requests.normalise(wanted, now_ms=now_ms)
     access = catalogue.access_pool(caller, request.pool_id)
     catalogue.check_binding(access, request)
+    memberships.require(caller.tenant_id, wanted.users or (), field="users")
     share = shares.host_share(access, request)
     charges = shares.charges(request, share, access)
     after = quota.after(caller.tenant_id, charges, pool_id=access.pool_id)

@@ -137,7 +137,7 @@ def normalise(request: wire.ReservationRequest, *, now_ms: int) -> NormalisedReq
         spot=request.spot,
         priority=request.priority,
         labels=dict(request.labels or {}),
-        users=tuple(request.users or ()),
+        users=tuple(sorted(set(request.users or ()))),
         recurrence=repeats,
     )
 

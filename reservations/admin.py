@@ -14,7 +14,7 @@ from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_
 from bettercompute.states import ReservationState as S
 from outbox import queries as events
 from reservations import ending
-from reservations.models import Allocation, Reservation
+from reservations.models import Allocation, Reservation, ReservationUser
 
 EVENTS_SHOWN = 30
 RELEASABLE = (S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
@@ -73,6 +73,15 @@ class Allocations(ReadOnlyTable):
     ordering = ("id",)
 
 
+class Users(ReadOnlyTable):
+    """Who may use it, beside its owner."""
+
+    model = ReservationUser
+    links = {"account_id": "iam.account"}
+    columns = ("account_id", "added_at")
+    ordering = ("account_id",)
+
+
 @admin.register(Reservation)
 class ReservationAdmin(ReadOnlyAdmin):
     """What tenants claim, newest first."""
@@ -93,7 +102,7 @@ class ReservationAdmin(ReadOnlyAdmin):
     search_fields = ("id__exact", "pool__id__exact", "tenant__slug__exact")
     search_help_text = "Exact id, exact id of the pool, or slug of the tenant"
     ordering = ("-created_at", "-id")
-    inlines = (Allocations,)
+    inlines = (Allocations, Users)
     operations = (RELEASE,)
     also = ("events",)
     long = True

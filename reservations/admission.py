@@ -18,7 +18,7 @@ from django.db import transaction
 
 from bettercompute import clock, errors, failpoints, ids
 from bettercompute.failpoints import Failpoint
-from bettercompute.iam import decisions
+from bettercompute.iam import decisions, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
 from bettercompute.states import ReservationState
@@ -93,6 +93,7 @@ def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -
     """
     request = _normalise(caller, wanted, idempotency_key)
     access = catalogue.access_pool(caller, request.pool_id)
+    _check_users(caller, wanted, idempotency_key)
     ask = asked(access, request, shares.host_share(access, request))
     draft = drafts.record(caller, ask.draft(idempotency_key))
     failpoints.reach(Failpoint.DRAFT_RECORDED)
@@ -125,6 +126,16 @@ def _normalise(caller: Caller, wanted: ReservationRequest, key: str) -> Normalis
         if first_tried is None:
             raise
         return requests.normalise(wanted, now_ms=first_tried)
+
+
+def _check_users(caller: Caller, wanted: ReservationRequest, key: str) -> None:
+    """Only members can be named; whoever has left since the first try changes no answer to it."""
+    try:
+        memberships.require(caller.tenant_id, wanted.users or (), field="users")
+    except errors.InvalidInput:
+        first = ids.reservation(caller.tenant_id, caller.account_id, key)
+        if drafts.written_at_ms(first) is None:
+            raise
 
 
 def _awaits_decision(draft: Draft) -> bool:

@@ -19,6 +19,7 @@ from bettercompute.wire.reservations import (
     ReservationQuery,
     ReservationRequest,
     ReservationVerb,
+    UsersChange,
 )
 from reservations import (
     admission,
@@ -27,6 +28,7 @@ from reservations import (
     previews,
     queries,
     renewal,
+    sharing,
     waiting,
 )
 from reservations.queries import Filters
@@ -135,6 +137,23 @@ class ExtensionView(ApiView):
         caller = self.caller(self.query(TenantQuery).tenant_id)
         until = extension.available_until(caller, reservation_id=reservation_id)
         return self.answer(Extension(available_until=None if until is None else clock.to_ms(until)))
+
+
+class UsersView(ApiView):
+    """Who may use one."""
+
+    @schema.describe(body=UsersChange, answers={200: Reservation})
+    def post(self, request: Request, reservation_id: str) -> HttpResponse:
+        """Share it with members of the tenant, or no more; what is so already changes nothing."""
+        wanted = self.body(UsersChange)
+        sharing.change(
+            self.caller(wanted.tenant_id),
+            sharing.Change(tuple(wanted.add), tuple(wanted.remove)),
+            reservation_id=reservation_id,
+            if_match=self.if_match(),
+        )
+        shown = queries.answer(reservation_id)
+        return self.answer(shown, version=shown.version, live=shown.waiting is not None)
 
 
 class ReleaseView(ApiView):

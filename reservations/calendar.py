@@ -47,10 +47,15 @@ def names(shown: Sequence[Reservation]) -> Names:
         "names",
         pool_ids=sorted({reservation.pool_id for reservation in shown}),
         node_ids=sorted({allocation.node_id for allocation in allocations}),
-        owner_ids=sorted({reservation.owner_identity_id for reservation in shown}),
+        owner_ids=sorted(_people(shown)),
         device_ids=sorted({device for a in allocations for device in a.device_ids}),
     )
     found: dict[str, dict[str, str]] = {"pool": {}, "node": {}, "owner": {}, "model": {}}
     for kind, key, name in rows:
         found[kind][key] = name
     return Names(found["pool"], found["node"], found["owner"], found["model"])
+
+
+def _people(shown: Sequence[Reservation]) -> set[str]:
+    owners = {reservation.owner_identity_id for reservation in shown}
+    return owners.union(*(reservation.users for reservation in shown))

@@ -235,6 +235,7 @@ def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presen
         now=visitor.now,
         zone=visitor.zone,
         origin=request.build_absolute_uri("/").rstrip("/"),
+        shares=visitor.caller.role == "admin" or row.owner_id == visitor.caller.account_id,
     )
 
 
@@ -365,7 +366,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     found = queries.page(visitor.caller, choice.filters, cursor=choice.cursor or None)
     page = listing.page(
         choice,
-        rows(visitor, found.items, with_owner=choice.scope == "all"),
+        rows(visitor, found.items, with_owner=choice.scope != "mine"),
         tenant_name=visitor.tenant_name,
         pools=[(one.id, one.access.name) for one in supply.bookable(visitor.caller)],
         next_cursor=found.next_cursor,

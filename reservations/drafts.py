@@ -150,6 +150,7 @@ def _columns(
         "spot": request.spot,
         "priority": request.priority,
         "labels": json.dumps(dict(request.labels)),
+        "users": list(request.users),
         "attributes": json.dumps(dict(new.attributes)),
         "series_id": None if occurrence is None else occurrence.series_id,
         "occurrence_at": None if occurrence is None else clock.from_ms(occurrence.start_ms),

@@ -88,7 +88,11 @@ def _authorise(caller: Caller, reservation: Reservation) -> None:
         ACTION,
         resource_id=reservation.id,
         attributes=Attributes(
-            tenant=reservation.tenant_id, owner=reservation.owner_id, pool=reservation.pool_id
+            tenant=reservation.tenant_id,
+            owner=reservation.owner_id,
+            pool=reservation.pool_id,
+            users=len(reservation.shared_with),
+            shared_with=tuple(reservation.shared_with),
         ),
     )
     decision.require()

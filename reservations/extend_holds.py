@@ -8,6 +8,7 @@ it over: its owner died.
 """
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from django.db import transaction
 
@@ -19,7 +20,6 @@ from reservations.models import Reservation
 
 EXTEND_HOLDS = sql.load(__package__, "extend_holds")
 
-KIND = "reservation"
 HOLD_SECONDS = 60
 
 
@@ -29,7 +29,6 @@ class Hold:
 
     id: str
     reservation_id: str
-    tenant_id: str
     before: Attributes
 
 
@@ -53,10 +52,8 @@ def take(reservation: Reservation, *, duration_minutes: int) -> Hold:
         # Not before: an extension that was under way would be undone when this one is refused.
         before = rights.attributes_of(reservation)
         pending = {"durationMinutes": duration_minutes}
-        projection.record(
-            reservation.id, KIND, reservation.tenant_id, asdict(before), pending=pending
-        )
-    return Hold(hold_id, reservation.id, reservation.tenant_id, before)
+        projection.stage(reservation.id, pending)
+    return Hold(hold_id, reservation.id, before)
 
 
 def release(hold: Hold, *, after: Attributes | None = None) -> bool:
@@ -66,5 +63,11 @@ def release(hold: Hold, *, after: Attributes | None = None) -> bool:
     """
     if not EXTEND_HOLDS.run("drop", reservation_id=hold.reservation_id, hold=hold.id):
         return False
-    projection.record(hold.reservation_id, KIND, hold.tenant_id, asdict(after or hold.before))
+    projection.settle(hold.reservation_id, _changes(hold.before, after or hold.before))
     return True
+
+
+def _changes(before: Attributes, after: Attributes) -> dict[str, Any]:
+    """Only what the extension changed: who may use it may have been changed meanwhile."""
+    known = asdict(before)
+    return {name: value for name, value in asdict(after).items() if value != known[name]}

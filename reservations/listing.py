@@ -15,6 +15,7 @@ _GROUPS: Mapping[str, tuple[ReservationState, ...]] = {
     "live": chips.LIVE,
     "over": chips.OVER,
 }
+_SCOPES = ("mine", "shared", "all")
 _VISIBLE = (*chips.LIVE, *chips.OVER)
 
 
@@ -58,7 +59,7 @@ def read(query: Mapping[str, str]) -> Choice:
     scope, state = query.get("scope", ""), query.get("state", "")
     known = state in _GROUPS or state in _VISIBLE
     return Choice(
-        scope=scope if scope in ("mine", "all") else "mine",
+        scope=scope if scope in _SCOPES else "mine",
         state=state if known else "",
         pool=query.get("pool", ""),
         cursor=query.get("cursor", ""),
@@ -77,10 +78,13 @@ def page(
     states = [("", "any"), ("live", "not over"), ("over", "over")]
     states += [(state, chips.RESERVATION[state].label) for state in _VISIBLE]
     return Page(
-        scopes=parts.options([("mine", "Mine"), ("all", f"All of {tenant_name}")], choice.scope),
+        scopes=parts.options(
+            [("mine", "Mine"), ("shared", "Shared with me"), ("all", f"All of {tenant_name}")],
+            choice.scope,
+        ),
         states=parts.options(states, choice.state),
         pools=parts.options([("", "any"), *pools], choice.pool),
         rows=tuple(rows),
-        filtered=bool(choice.state or choice.pool or choice.cursor or choice.scope == "all"),
+        filtered=bool(choice.state or choice.pool or choice.cursor or choice.scope != "mine"),
         next_href=choice.address(next_cursor) if next_cursor else "",
     )

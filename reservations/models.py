@@ -100,6 +100,8 @@ class Reservation(models.Model):
 
     #: ``compute_now()`` of the transaction that locked the row; not a column.
     read_at: datetime
+    #: who may use it beside its owner and can act for its tenant now; read with the row.
+    shared_with: list[str]
 
     class Meta:
         db_table = "reservations"
@@ -121,6 +123,10 @@ class Reservation(models.Model):
                 name="reservation_occurrence_once",
                 fields=["series", "occurrence_at"],
                 condition=models.Q(series__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="reservation_waits_only_pending",
+                condition=models.Q(waiting__isnull=True) | models.Q(state="pending"),
             ),
         ]
         indexes = [
@@ -160,6 +166,23 @@ class Reservation(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class ReservationUser(models.Model):
+    """A member of the tenant who may use a reservation, beside its owner."""
+
+    reservation = models.ForeignKey(Reservation, models.CASCADE, related_name="users")
+    account = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    added_at = models.DateTimeField(db_default=ComputeNow())
+
+    class Meta:
+        db_table = "reservation_users"
+        constraints = [
+            models.UniqueConstraint(name="reservation_user_once", fields=["reservation", "account"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} of {self.reservation_id}"
 
 
 class Allocation(models.Model):

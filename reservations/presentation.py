@@ -1,7 +1,7 @@
 """Reservations as pages show them: from answers to frozen, printable parts. Pure: reads nothing."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, assert_never
@@ -14,7 +14,7 @@ from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
 from bettercompute.wire.reservations import Reservation
-from reservations import advice, commands, stations, timing
+from reservations import advice, commands, stations, timing, waiting_page
 
 POLL_WHILE_MOVING = "every 1s"
 POLL_WHILE_HELD = "every 15s"
@@ -82,7 +82,9 @@ class Page:
     binding_hint: str
     facts: tuple[parts.Fact, ...]
     calls: tuple[parts.Command, ...]
+    standing: waiting_page.Standing | None
     status_href: str
+    share_href: str
     extend_href: str
     renew_href: str
     release_href: str
@@ -93,8 +95,9 @@ class Page:
     def digest(self) -> str:
         """Changes when the page has something new to say; what only counts down does not count."""
         still = (self.chip, self.steps, self.conditions, self.bindings, self.facts, self.poll)
-        ended = (self.extend_href, self.renew_href, self.release_href, self.cancel_href)
-        return hashlib.sha256(repr((still, ended)).encode()).hexdigest()[:16]
+        verbs = (self.extend_href, self.renew_href, self.release_href, self.cancel_href)
+        waits = None if self.standing is None else self.standing.news
+        return hashlib.sha256(repr((still, verbs, waits)).encode()).hexdigest()[:16]
 
 
 def row(
@@ -128,8 +131,12 @@ def page(
     now: datetime,
     zone: tzinfo,
     origin: str,
+    shares: bool,
 ) -> Page:
-    """All of a reservation's page; ``origin`` is the address the API is reached at."""
+    """All of a reservation's page; ``origin`` is the address the API is reached at.
+
+    ``shares`` says whether who looks could share it.
+    """
     state = shown.state
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     ends = state in chips.LIVE and state is not S.AWAITING_CONFIRMATION
@@ -147,7 +154,9 @@ def page(
         binding_hint=_HINTS.get(state, "It is over; there is nothing left to use."),
         facts=tuple(_facts(shown, names, now, zone)),
         calls=tuple(commands.calls(shown, pool, origin)),
-        status_href=reverse("reservation-status", args=[shown.id]),
+        standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
+        status_href=_href("reservation-status", shown),
+        share_href=_href("reservation-users", shown) if shares and state in chips.LIVE else "",
         extend_href=_href("reservation-extend", shown) if extends else "",
         renew_href=_href("reservation-renew", shown) if extends and shown.lease_until else "",
         release_href=_href("reservation-release", shown) if ends and not cancels else "",
@@ -314,6 +323,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
         parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),
+        parts.Fact("Shared with", _people(shown.users, names)),
         parts.Fact("Ended because", shown.reason or ""),
         parts.Fact("Key", shown.idempotency_key),
         parts.Fact("Version", str(shown.version)),
@@ -322,6 +332,10 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         change = moments.clock_change(times.start, times.end, zone=zone)
         facts.append(parts.Fact("Clocks", change))
     return [fact for fact in facts if fact.value]
+
+
+def _people(account_ids: Iterable[str], names: Names) -> str:
+    return ", ".join(sorted(names.owners.get(each, each) for each in account_ids))
 
 
 def _lease(shown: Reservation, now: datetime, zone: tzinfo) -> str:

@@ -110,7 +110,7 @@ def judged(
         title="It fits" if preview.fits else "It does not fit",
         text=f"{window}, {length}." if then is None else then,
         notes=parsed.notes,
-        reasons=tuple(_reason(reason, now=now, zone=zone) for reason in preview.reasons),
+        reasons=tuple(reason(each, now=now, zone=zone) for each in preview.reasons),
         facts=tuple(_facts(preview)),
         quota=_quota(preview, quota_before),
         drawing=drawing,
@@ -157,15 +157,16 @@ def _milliseconds(window: Window) -> int:
     return (window.end - window.start) // timedelta(milliseconds=1)
 
 
-def _reason(reason: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
-    title, advice = _REASONS[reason.filter]
-    if reason.nodes:
-        title = f"{title}: {parts.count(reason.nodes, 'node')}"
-    words = [_sentence(reason.needs)]
-    if reason.samples:
-        words.append(f"For instance {', '.join(reason.samples[:_MOST_NODES_NAMED])}.")
-    if reason.until is not None:
-        until = moments.text(clock.from_ms(reason.until), now=now, zone=zone)
+def reason(found: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
+    """One reason as a person reads it."""
+    title, advice = _REASONS[found.filter]
+    if found.nodes:
+        title = f"{title}: {parts.count(found.nodes, 'node')}"
+    words = [_sentence(found.needs)]
+    if found.samples:
+        words.append(f"For instance {', '.join(found.samples[:_MOST_NODES_NAMED])}.")
+    if found.until is not None:
+        until = moments.text(clock.from_ms(found.until), now=now, zone=zone)
         words.append(f"The first of them is free again {until}.")
     return Reason(title, " ".join([*(word for word in words if word), advice]))
 

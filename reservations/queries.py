@@ -16,7 +16,7 @@ from bettercompute.wire import reservations as wire
 from bettercompute.wire.base import PAGE_DEFAULT
 from pools import prices
 from reservations import places, rights
-from reservations.models import Allocation, Reservation
+from reservations.models import Allocation, Reservation, ReservationUser
 from reservations.places import Place
 
 RESERVATIONS = sql.load(__package__, "queries")
@@ -48,7 +48,9 @@ def access(caller: Caller, reservation_id: str) -> Reservation:
     Raises:
         errors.NotFound: there is none, it is another tenant's, or it is still a draft.
     """
-    return _visible(caller, Reservation.objects.filter(id=reservation_id), reservation_id)
+    return _visible(
+        caller, _with_users(Reservation.objects.filter(id=reservation_id)), reservation_id
+    )
 
 
 def access_locked(caller: Caller, reservation_id: str) -> Reservation:
@@ -116,7 +118,9 @@ def answer(reservation_id: str) -> wire.Reservation:
 def page(
     caller: Caller, filters: Filters, *, limit: int = PAGE_DEFAULT, cursor: str | None = None
 ) -> Page:
-    """The caller's own reservations, or the tenant's, newest first (R37). Never counts rows.
+    """The caller's own reservations, those shared with it, or the tenant's, newest first (R37).
+
+    Never counts rows.
 
     Raises:
         errors.InvalidInput: the cursor is not a reservation of this list.
@@ -125,6 +129,8 @@ def page(
     rows = rows.exclude(state=ReservationState.DRAFT)
     if filters.scope == "mine":
         rows = rows.filter(owner_id=caller.account_id)
+    if filters.scope == "shared":
+        rows = rows.filter(users__account_id=caller.account_id)
     if filters.pool_id is not None:
         rows = rows.filter(pool_id=filters.pool_id)
     if filters.series_id is not None:
@@ -151,6 +157,7 @@ def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
 
 def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:
     """The row as answered, by the transaction that just wrote it and its allocations."""
+    row.shared_with = [key for key in row.request.get("users", []) if key != row.owner_id]
     parts = [_allocation(allocation) for allocation in sorted(allocations, key=lambda a: a.id)]
     return _answer(row, parts, places.of([row]))
 
@@ -178,7 +185,18 @@ def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
         .order_by("id")
         .values(part=JSONObject(**{name: name for name in wire.Allocation.model_fields}))
     )
-    return rows.annotate(parts=ArraySubquery(parts))
+    return _with_users(rows).annotate(parts=ArraySubquery(parts))
+
+
+def _with_users(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
+    """Rows with who may use each: whoever left the tenant is off the list with that."""
+    users = ReservationUser.objects.filter(
+        reservation_id=OuterRef("pk"),
+        account__is_active=True,
+        account__memberships__tenant_id=OuterRef("tenant_id"),
+    )
+    named = users.order_by("account_id").values("account_id")
+    return rows.annotate(shared_with=ArraySubquery(named))  # type: ignore[no-redef]
 
 
 def _parts(row: Reservation) -> list[wire.Allocation]:
@@ -213,6 +231,7 @@ def _answer(
         series_id=row.series_id,
         occurrence=None if row.occurrence_at is None else clock.to_ms(row.occurrence_at),
         lease_until=None if row.lease_until is None else clock.to_ms(row.lease_until),
+        users=row.shared_with,
         waiting=places.waiting(row, standing.get(row.id)),
     )
 

@@ -1,6 +1,7 @@
 """May the caller do this to a reservation that exists (R38)?"""
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 from bettercompute.iam import decisions, projection
 from bettercompute.iam.callers import Caller
@@ -9,6 +10,7 @@ from reservations.models import Reservation
 
 EXTEND = "compute:reservations:extend"
 READ = "compute:reservations:read"
+SHARE = "compute:reservations:share"
 
 _KNOWN = {field.name for field in fields(Attributes)}
 
@@ -57,6 +59,22 @@ def require_read(caller: Caller, reservation: Reservation) -> None:
         caller,
         READ,
         resource_id=reservation.id,
-        attributes=Attributes(tenant=reservation.tenant_id, owner=reservation.owner_id),
+        attributes=Attributes(
+            tenant=reservation.tenant_id,
+            owner=reservation.owner_id,
+            users=len(reservation.shared_with),
+            shared_with=tuple(reservation.shared_with),
+        ),
     )
+    decision.require()
+
+
+def require_share(caller: Caller, reservation: Reservation, *, users: Sequence[str]) -> None:
+    """Raise unless the policies let the caller share it with exactly these.
+
+    Raises:
+        errors.AccessDenied: they do not.
+    """
+    after = replace(attributes_of(reservation), users=len(users), shared_with=tuple(users))
+    decision = decisions.decide(caller, SHARE, resource_id=reservation.id, attributes=after)
     decision.require()

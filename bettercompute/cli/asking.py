@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from bettercompute.cli import times
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans
 from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, Topology
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 _COUNT = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?\Z")
 _MEMORY = re.compile(r"([0-9]{1,9})\s*(?:g|gb|gib)?\Z", re.IGNORECASE)
@@ -84,6 +87,7 @@ class Wanted:
 
     pool: str
     fields: Mapping[str, Any]
+    users: tuple[str, ...]
     start_ms: int | None
 
 
@@ -129,6 +133,13 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         "--spot", is_flag=True, help="Gives way, with notice, to what does not fit otherwise."
     ),
     click.option("--lease", type=Length(), help="Ends by itself if not renewed for so long."),
+    click.option(
+        "--user",
+        "users",
+        multiple=True,
+        metavar="NAME",
+        help="A member who may use it too, by name or id; may be given several times.",
+    ),
 )
 
 
@@ -157,7 +168,15 @@ def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
         "lease_seconds": _seconds(given["lease"]),
     }
     fields.update({name: value for name, value in optional.items() if value is not None})
-    return Wanted(given["pool"], fields, start)
+    return Wanted(given["pool"], fields, given["users"], start)
+
+
+def request_fields(client: "Client", asked: Wanted) -> dict[str, Any]:
+    """The same as fields of a request, with the ids of those who are named."""
+    fields = dict(asked.fields)
+    if asked.users:
+        fields["users"] = client.account_ids(asked.users)
+    return fields
 
 
 def _line(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,9 +21,9 @@ def capacity(session: Session, /, *, preview: bool, **given: Any) -> None:
     """
     assert preview, "required"
     wanted = asking.wanted(session, given)
-    fields: Any = dict(wanted.fields)
     with session.client() as client:
         pool = client.pools.find(wanted.pool)
+        fields: Any = asking.request_fields(client, wanted)
         found = client.capacity.preview(pool_id=pool.id, **fields)
     session.out.show(views.preview(found, readers.here()))
     if not found.fits:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, spending, up
+from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, sharing, spending, up
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Output
 from bettercompute.cli.session import Session
@@ -39,6 +39,7 @@ for each in (
     reserve.list_,
     extend.extend,
     extend.renew,
+    sharing.users,
     reserve.release,
     reserve.cancel,
     fleet.capacity,

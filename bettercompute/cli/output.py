@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import IO, Any
@@ -89,18 +89,18 @@ class Output:
             click.echo(f"  {printable(line)}", err=True)
 
     @contextlib.contextmanager
-    def progress(self, text: str) -> Iterator[None]:
-        """A sign of life while something takes its time."""
+    def progress(self, text: str) -> Iterator[Callable[[str], None]]:
+        """A sign of life while something takes its time; what it gives says how far it is."""
         if self.quiet or self.format is not Format.TABLE:
-            yield
+            yield lambda _: None
         elif not self.has_colour(sys.stderr):
-            click.echo(f"{text} …", err=True)
-            yield
+            yield _teller(text)
         else:
             from rich.console import Console
+            from rich.text import Text
 
-            with Console(stderr=True).status(f"{text} …"):
-                yield
+            with Console(stderr=True).status(f"{text} …") as status:
+                yield lambda more: status.update(Text(f"{text} … {printable(more)}"))
 
     def has_colour(self, stream: IO[str]) -> bool:
         """Whether a person with a capable terminal reads this stream."""
@@ -139,6 +139,20 @@ class Output:
             console.print(drawn)
         lines = [line.rstrip() for line in captured.get().splitlines()]
         click.echo("\n".join(lines), color=colour)
+
+
+def _teller(text: str) -> Callable[[str], None]:
+    """Says on a line of its own what has not been said yet."""
+    click.echo(f"{text} …", err=True)
+    said = ""
+
+    def tell(more: str) -> None:
+        nonlocal said
+        if more != said:
+            said = more
+            click.echo(f"  {printable(more)}", err=True)
+
+    return tell
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> list[str]:

@@ -1,6 +1,7 @@
 """Who reads the answers: somebody at this machine, now."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bettercompute.cli import times
@@ -8,6 +9,7 @@ from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
 from bettercompute.client.failures import ClientError
+from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -26,3 +28,15 @@ def with_pools(session: Session, client: "Client") -> Reader:
         return here({pool.id: pool.name for pool in client.pools.list()})
     except ClientError:
         return here()
+
+
+def of_one(session: Session, client: "Client", found: Reservation) -> Reader:
+    """The same for one reservation, with the names of those who may use it."""
+    reader = with_pools(session, client)
+    if not found.users or session.out.format is not Format.TABLE:
+        return reader
+    try:
+        names = {member.account_id: member.username for member in client.members()}
+    except ClientError:
+        return reader
+    return replace(reader, people=names)

@@ -2,11 +2,12 @@
 
 import itertools
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bettercompute.cli import asking, readers, views
+from bettercompute.cli import asking, readers, times, views, waits
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
@@ -70,18 +71,25 @@ def _create(
     wait: float | None,
 ) -> Reservation:
     """Create it and, if asked, wait until it can be used: all within the same deadline."""
-    fields: Any = dict(wanted.fields)
+    fields: Any = asking.request_fields(client, wanted)
     if not wait:
         return client.reservations.create(pool_id=pool_id, idempotency_key=key, **fields)
     deadline = client.api.monotonic() + wait
-    with session.out.progress(f"Waiting up to {wait:g} s"):
+    with session.out.progress(f"Waiting up to {wait:g} s") as say:
         created = client.reservations.create(
             pool_id=pool_id, idempotency_key=key, wait_seconds=wait, **fields
         )
-        placed = client.reservations.wait_until_placed(created, seconds=_left(client, deadline))
+        placed = client.reservations.wait_until_placed(
+            created, seconds=_left(client, deadline), seen=lambda now: _tell_wait(say, now)
+        )
         if wanted.start_ms is not None:
             return placed  # its start is ahead: it is bound then
         return client.reservations.wait_until_active(placed, seconds=_left(client, deadline))
+
+
+def _tell_wait(say: Callable[[str], None], found: Reservation) -> None:
+    if found.waiting is not None:
+        say(waits.progress(found.waiting, now=times.now(), zone=times.local_zone()))
 
 
 def _left(client: "Client", deadline: float) -> float:
@@ -113,11 +121,12 @@ def get(session: Session, *, reservation_id: str) -> None:
     """Show a reservation, and how to use it."""
     with session.client() as client:
         found = client.reservations.get(reservation_id)
-        session.out.show(views.reservation(found, readers.with_pools(session, client)))
+        session.out.show(views.reservation(found, readers.of_one(session, client, found)))
 
 
 @click.command("list")
 @click.option("--all", "everyone", is_flag=True, help="Also those of others in the tenant.")
+@click.option("--shared", is_flag=True, help="Those of others that you may use.")
 @click.option(
     "--state",
     "states",
@@ -131,13 +140,21 @@ def get(session: Session, *, reservation_id: str) -> None:
 )
 @sessions.command
 def list_(
-    session: Session, *, everyone: bool, states: tuple[str, ...], pool: str | None, limit: int
+    session: Session,
+    *,
+    everyone: bool,
+    shared: bool,
+    states: tuple[str, ...],
+    pool: str | None,
+    limit: int,
 ) -> None:
     """List reservations, newest first."""
+    if everyone and shared:
+        raise click.UsageError("Give --all or --shared, not both.")
     with session.client() as client:
         pool_id = None if pool is None else client.pools.find(pool).id
         every = client.reservations.list(
-            scope="all" if everyone else "mine",
+            scope="all" if everyone else "shared" if shared else "mine",
             states=states,
             pool_id=pool_id,
             page_size=min(limit, PAGE_MAX),

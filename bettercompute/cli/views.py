@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from bettercompute import durations
-from bettercompute.cli import times
+from bettercompute.cli import times, waits
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.pages import chips, spans
 from bettercompute.states import ReservationState as S
@@ -44,6 +44,7 @@ class Reader:
     now: datetime
     zone: ZoneInfo
     pools: Mapping[str, str]
+    people: Mapping[str, str] = field(default_factory=dict)
 
     def pool(self, pool_id: str) -> str:
         """A pool's name, or its id where it is not known."""
@@ -84,12 +85,14 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Host share", _host_share(found.host_share)),
             ("Nodes", ", ".join(each.node_id for each in found.allocations)),
             ("Cost", _cost(found)),
+            ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
             ("Reason", found.reason or ""),
             *(
                 (each.type, each.message or each.reason)
                 for each in found.conditions
                 if each.status == "True"
             ),
+            *waits.facts(found.waiting, now=reader.now, zone=reader.zone),
         ]
     )
     for allocation in found.allocations:

@@ -79,6 +79,7 @@ class Reservations(Group):
     extend = _call(reservations.extend)
     available_until = _call(reservations.available_until)
     renew = _call(reservations.renew)
+    change_users = _call(reservations.change_users)
     release = _call(reservations.release)
     cancel = _call(reservations.cancel)
     wait_until_placed = _call(reservations.wait_until_placed)
@@ -112,6 +113,8 @@ class Account(Group):
 
     whoami = _call(accounts.whoami)
     tenant_id = _call(accounts.tenant_id)
+    members = _call(accounts.members)
+    account_ids = _call(accounts.account_ids)
     quotas = _call(pools.quotas)
     budgets = _call(usage.budgets)
     usage = _call(usage.usage)
@@ -140,6 +143,8 @@ class AsyncClient:
         account = Account(self)
         self.whoami = account.whoami
         self.tenant_id = account.tenant_id
+        self.members = account.members
+        self.account_ids = account.account_ids
         self.quotas = account.quotas
         self.budgets = account.budgets
         self.usage = account.usage

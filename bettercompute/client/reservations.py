@@ -103,7 +103,9 @@ def pages(
     pool_id: str | None = None,
     page_size: int = 50,
 ) -> Pages[Reservation]:
-    """Reservations, newest first: one's own, or with ``scope="all"`` the tenant's."""
+    """Reservations, newest first: one's own, with ``scope="shared"`` those of others that one may
+    use, with ``scope="all"`` the tenant's.
+    """
     filters = [("scope", scope), ("limit", str(page_size))]
     filters += [("state", str(state)) for state in states]
     filters += [] if pool_id is None else [("poolId", pool_id)]
@@ -139,6 +141,30 @@ def cancel(api: Api, reservation_id: str, *, version: int | None = None) -> Flow
 def renew(api: Api, reservation_id: str, *, version: int | None = None) -> Flow[Reservation]:
     """Move its lease's deadline to now plus its length: whoever uses it says that it lives."""
     return (yield from _verb(api, reservation_id, "renew", version))
+
+
+def change_users(
+    api: Api,
+    reservation_id: str,
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+    version: int | None = None,
+) -> Flow[Reservation]:
+    """Share it with members of the tenant, by account id, or no more.
+
+    Doing so again changes nothing. With ``version``, only if it is the current one.
+    """
+    call = calls.post(
+        f"/reservations/{calls.segment(reservation_id)}/users",
+        wire.UsersChange(
+            tenant_id=(yield from accounts.tenant_id(api)), add=list(add), remove=list(remove)
+        ),
+        Reservation,
+        repeatable=version is None,
+        headers=() if version is None else (("If-Match", f'"{version}"'),),
+    )
+    return (yield from flows.exchange(api, call))
 
 
 def extend(
@@ -180,22 +206,36 @@ def available_until(api: Api, reservation_id: str) -> Flow[Extension]:
     return (yield from flows.exchange(api, calls.get(path, Extension, tenantId=tenant_id)))
 
 
-def wait_until_placed(api: Api, reservation: Reservation, *, seconds: float) -> Flow[Reservation]:
+def wait_until_placed(
+    api: Api,
+    reservation: Reservation,
+    *,
+    seconds: float,
+    seen: Callable[[Reservation], None] | None = None,
+) -> Flow[Reservation]:
     """Poll until placing is over, well or not; what came of it is in the state.
+
+    ``seen`` gets each answer, to tell a person where it stands.
 
     Raises:
         failures.WaitTimedOut: it is still under way; has the reservation as last seen.
     """
-    return (yield from _wait(api, reservation, _is_decided, "placed", seconds))
+    return (yield from _wait(api, reservation, _is_decided, "placed", seconds=seconds, seen=seen))
 
 
-def wait_until_active(api: Api, reservation: Reservation, *, seconds: float) -> Flow[Reservation]:
+def wait_until_active(
+    api: Api,
+    reservation: Reservation,
+    *,
+    seconds: float,
+    seen: Callable[[Reservation], None] | None = None,
+) -> Flow[Reservation]:
     """Poll until its devices are bound, or it has ended; which of these is in the state.
 
     Raises:
         failures.WaitTimedOut: neither; has the reservation as last seen.
     """
-    return (yield from _wait(api, reservation, _is_usable, "active", seconds))
+    return (yield from _wait(api, reservation, _is_usable, "active", seconds=seconds, seen=seen))
 
 
 def compose(api: Api, request: ReservationRequest | None, fields: RequestFields) -> Flow[Body]:
@@ -241,11 +281,15 @@ def _wait(
     reservation: Reservation,
     reached: Callable[[Reservation], bool],
     goal: str,
+    *,
     seconds: float,
+    seen: Callable[[Reservation], None] | None,
 ) -> Flow[Reservation]:
     deadline = api.monotonic() + seconds
     pause = POLL_FIRST_SECONDS
     while not reached(reservation):
+        if seen is not None:
+            seen(reservation)
         remaining = deadline - api.monotonic()
         if remaining <= 0:
             raise failures.WaitTimedOut(

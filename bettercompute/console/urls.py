@@ -5,6 +5,7 @@ from django.urls import path
 from bettercompute.console import home, pool, preferences, signin
 from pools import console as pools
 from reservations import console as reservations
+from reservations import sharing_console as sharing
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -24,6 +25,7 @@ urlpatterns = [
     path(
         "reservations/<str:reservation_id>/extend", reservations.extend, name="reservation-extend"
     ),
+    path("reservations/<str:reservation_id>/users", sharing.users, name="reservation-users"),
     path("reservations/<str:reservation_id>/renew", reservations.renew, name="reservation-renew"),
     path(
         "reservations/<str:reservation_id>/release",

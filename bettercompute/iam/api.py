@@ -8,9 +8,9 @@ from rest_framework.request import Request
 
 from bettercompute import clock
 from bettercompute.errors import Conflict, InvalidInput
-from bettercompute.iam import cedar, decisions, policies, tokens
+from bettercompute.iam import cedar, decisions, memberships, policies, tokens
 from bettercompute.iam.decisions import Attributes
-from bettercompute.iam.models import ApiToken, Policy
+from bettercompute.iam.models import ApiToken, Membership, Policy, Role
 from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
@@ -18,6 +18,7 @@ from bettercompute.wire import iam as wire
 from bettercompute.wire.base import TenantQuery
 
 TOKENS_CURSOR = "tokens"
+MEMBERS_CURSOR = "members"
 
 
 class WhoAmIView(ApiView):
@@ -44,6 +45,24 @@ class WhoAmIView(ApiView):
                 token=token,
             )
         )
+
+
+class MembersView(ApiView):
+    """Who can act for a tenant."""
+
+    @schema.describe(query=wire.MemberQuery, answers={200: wire.MemberList})
+    def get(self, request: Request) -> HttpResponse:
+        """List the tenant's members by name: those a reservation can be shared with."""
+        wanted = self.query(wire.MemberQuery)
+        caller = self.caller(wanted.tenant_id)
+        after = None
+        if wanted.cursor is not None:
+            (after,) = pagination.decode(MEMBERS_CURSOR, wanted.cursor, str)
+        page = list(memberships.of_tenant(caller.tenant_id, after=after)[: wanted.limit + 1])
+        more = len(page) > wanted.limit
+        items = [member_answer(member) for member in page[: wanted.limit]]
+        cursor = pagination.encode(MEMBERS_CURSOR, items[-1].username) if more else None
+        return self.answer(wire.MemberList(items=items, next_cursor=cursor))
 
 
 class TokensView(ApiView):
@@ -176,6 +195,15 @@ class PolicyDryRunView(ApiView):
                 details=dict(decision.details),
             )
         )
+
+
+def member_answer(member: Membership) -> wire.Member:
+    """A member on the wire."""
+    return wire.Member(
+        account_id=member.account_id,
+        username=member.account.username,
+        role="admin" if member.role == Role.ADMIN else "member",
+    )
 
 
 def token_answer(token: ApiToken) -> wire.Token:

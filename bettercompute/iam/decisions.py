@@ -33,7 +33,8 @@ class Attributes:
     """What is asked for, as a policy sees it (R38). Sums over the whole request.
 
     ``models`` are the models as reported; each counts by its short name too ("H100").
-    ``tenant`` and ``owner`` are the resource's; absent, they are the caller's own.
+    ``tenant``, ``owner`` and ``shared_with`` are the resource's; absent, the first two are the
+    caller's own. ``users`` is how many it is shared with.
     """
 
     gpus: int = 0
@@ -49,6 +50,8 @@ class Attributes:
     binding: str = ""
     nodes: int = 0
     pool: str = ""
+    users: int = 0
+    shared_with: tuple[str, ...] = ()
     tenant: str | None = None
     owner: str | None = None
 
@@ -142,8 +145,14 @@ def _resource(
     known: dict[str, Any] = {"tenant": tenant}
     if subject in {"reservations", "webhooks"}:
         owner = attributes.owner or caller.account_id
-        known["owner"] = {"__entity": {"type": "Account", "id": owner}}
+        known["owner"] = _account(owner)
+    if subject == "reservations":
+        known["users"] = [_account(user) for user in attributes.shared_with]
     return cedar.Entity(_RESOURCE_TYPES[subject], resource_id, known)
+
+
+def _account(account_id: str) -> dict[str, Any]:
+    return {"__entity": {"type": "Account", "id": account_id}}
 
 
 def _context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
@@ -162,6 +171,7 @@ def _context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
         "nodes": attributes.nodes,
         "tenant": caller.tenant_id,
         "pool": attributes.pool,
+        "users": attributes.users,
         "role": caller.role,
     }
 

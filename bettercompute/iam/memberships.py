@@ -1,9 +1,11 @@
 """Memberships: an account's role at a tenant."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from bettercompute.errors import FieldError, InvalidInput
 from bettercompute.iam.models import Account, Membership, Role, Tenant
 
 _OPERATES = Q(is_staff=True) | Q(is_superuser=True)
@@ -36,3 +38,33 @@ def absence(account_id: str, tenant_id: str) -> Absence | None:
     if active.filter(_OPERATES | Q(memberships__tenant_id=tenant_id)).exists():
         return None
     return Absence.NO_MEMBER if active.exists() else Absence.ACCOUNT_DISABLED
+
+
+def of_tenant(tenant_id: str, *, after: str | int | None = None) -> "QuerySet[Membership]":
+    """Who can act for the tenant, by name; those behind a name, where one is given."""
+    members = Membership.objects.filter(tenant_id=tenant_id, account__is_active=True)
+    if after is not None:
+        members = members.filter(account__username__gt=after)
+    return members.select_related("account").order_by("account__username")
+
+
+def require(tenant_id: str, account_ids: Sequence[str], *, field: str) -> None:
+    """Let pass only members of the tenant: whoever is elsewhere is as one that nobody is.
+
+    Raises:
+        InvalidInput: with the place of each that is none in the list ``field``.
+    """
+    if not account_ids:
+        return
+    members = set(
+        of_tenant(tenant_id)
+        .filter(account_id__in=set(account_ids))
+        .values_list("account_id", flat=True)
+    )
+    wrong = [
+        FieldError(f"{field}[{index}]", "is no member of this tenant")
+        for index, account_id in enumerate(account_ids)
+        if account_id not in members
+    ]
+    if wrong:
+        raise InvalidInput(errors=wrong)

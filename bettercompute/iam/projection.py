@@ -46,6 +46,37 @@ def record(
     )
 
 
+def amend(resource_id: str, changes: Mapping[str, Any]) -> None:
+    """Store that some attributes of a resource are others now; a pending change stays staged."""
+    _amend(resource_id, changes, keeps_pending=True)
+
+
+def stage(resource_id: str, pending: Mapping[str, Any]) -> None:
+    """Store a change that awaits its decision (R34), in place of any other."""
+    _amend(resource_id, {}, pending=pending)
+
+
+def settle(resource_id: str, changes: Mapping[str, Any]) -> None:
+    """Store what came of the pending change, nothing perhaps: it is pending no longer."""
+    _amend(resource_id, changes)
+
+
+def _amend(
+    resource_id: str,
+    changes: Mapping[str, Any],
+    *,
+    pending: Mapping[str, Any] | None = None,
+    keeps_pending: bool = False,
+) -> None:
+    PROJECTION.run(
+        "amend",
+        id=resource_id,
+        changes=json.dumps(changes),
+        pending=None if pending is None else json.dumps(pending),
+        keeps_pending=keeps_pending,
+    )
+
+
 def present(*, after_id: str = "", limit: int = 1_000) -> list[Present]:
     """Every resource as it is, by id, some at a time: where an engine starts."""
     rows = PROJECTION.all("present", after_id=after_id, limit=limit)

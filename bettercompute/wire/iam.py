@@ -83,6 +83,28 @@ class TokenList(AnswerModel):
     next_cursor: str | None
 
 
+class MemberQuery(TenantQuery):
+    """Which members to list."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class Member(AnswerModel):
+    """An account that can act for the tenant."""
+
+    account_id: str
+    username: str
+    role: Literal["admin", "member"]
+
+
+class MemberList(AnswerModel):
+    """One page, by name."""
+
+    items: list[Member]
+    next_cursor: str | None
+
+
 class TenantBody(WireModel):
     """For which tenant to act."""
 
@@ -135,6 +157,7 @@ class AskedAttributes(WireModel):
     binding: ShortText = ""
     nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
     pool: ShortText = ""
+    users: Annotated[int, Field(ge=0, le=10_000)] = 0
     owner: Id | None = None
 
 

@@ -25,6 +25,7 @@ VCPU_MAX = 4_096
 MEMORY_GIB_MAX = 65_536
 HUGEPAGES_MAX = 65_536
 PRIORITY_MAX = 1_000
+USERS_MAX = 256
 
 IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=KEY_MAX)]
 Labels = Annotated[
@@ -197,7 +198,7 @@ class ReservationRequest(WireModel):
     tolerations: Annotated[list[Toleration], Field(max_length=64)] | None = None
     labels: Labels | None = None
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
-    users: Annotated[list[Id], Field(max_length=256)] | None = None
+    users: Annotated[list[Id], Field(max_length=USERS_MAX)] | None = None
     recurrence: Recurrence | None = None
     offer_id: Id | None = None
     idempotency_key: IdempotencyKey | None = None
@@ -208,6 +209,14 @@ class ReservationVerb(WireModel):
     """Body of renew, release and cancel."""
 
     tenant_id: Id
+
+
+class UsersChange(WireModel):
+    """Whom to let use it, and whom not any more: ids of members of the tenant."""
+
+    tenant_id: Id
+    add: Annotated[list[Id], Field(max_length=USERS_MAX)] = []
+    remove: Annotated[list[Id], Field(max_length=USERS_MAX)] = []
 
 
 class ExtendRequest(WireModel):
@@ -296,6 +305,8 @@ class Reservation(AnswerModel):
     occurrence: int | None = None
     #: when it ends unless it is renewed (R32); null without a lease
     lease_until: int | None = None
+    #: who may use it beside its owner: ids of members of the tenant
+    users: list[str] = []
     #: its place in line and why it waits, while it is pending; changes without its version
     waiting: Waiting | None = None
 
@@ -334,7 +345,7 @@ VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
 class ReservationQuery(TenantQuery):
     """Which reservations, and which page of them (R37)."""
 
-    scope: Literal["mine", "all"] = "mine"
+    scope: Literal["mine", "shared", "all"] = "mine"
     state: list[VisibleState] = []
     pool_id: Id | None = None
     series_id: Id | None = None

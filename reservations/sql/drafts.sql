@@ -15,7 +15,13 @@ WITH draft AS (
         %(series_id)s::text, %(occurrence_at)s::timestamptz
     )
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, tenant_id
+    RETURNING id, tenant_id, owner_id
+),
+shared AS (
+    INSERT INTO reservation_users (reservation_id, account_id)
+    SELECT draft.id, accounts.id
+    FROM draft
+    JOIN accounts ON accounts.id = ANY(%(users)s::text[]) AND accounts.id <> draft.owner_id
 ),
 projected AS (
     INSERT INTO authz_resources (id, kind, tenant_id, attributes, pending)

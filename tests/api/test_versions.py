@@ -108,6 +108,7 @@ EXTEND = {"by": "1h", "idempotencyKey": "longer"}
 VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/reservations/<str:reservation_id>/renew"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/extend"): ("reservations", EXTEND),
+    ("POST", f"{API}/reservations/<str:reservation_id>/users"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/release"): ("reservations", {}),
     ("POST", f"{API}/reservations/<str:reservation_id>/cancel"): ("reservations", {}),
     ("POST", f"{API}/series/<str:series_id>/cancel"): ("series", {}),
@@ -121,6 +122,7 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
 #: Reads of what has no version of its own: lists and derived views. The ETag is of the content.
 VIEWS = {
     f"{API}/whoami",
+    f"{API}/members",
     f"{API}/tokens",
     f"{API}/policies",
     f"{API}/reservations",

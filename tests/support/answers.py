@@ -56,6 +56,10 @@ def reservation(
         },
         "during": {"start": NOW_MS, "end": NOW_MS + 8 * HOUR_MS} if placed else None,
         "leaseUntil": None,
+        "users": [],
+        "waiting": None,
+        "seriesId": None,
+        "occurrence": None,
         "ownerIdentityId": "usr_alice",
         "idempotencyKey": "key-1",
         "conditions": [],
@@ -89,6 +93,33 @@ def whoami(*slugs: str) -> dict[str, Any]:
             for slug in slugs or ("acme",)
         ],
         "token": {"id": "tok_1", "name": "cli"},
+    }
+
+
+def members(*names: str) -> dict[str, Any]:
+    """Members of the tenant, on one page."""
+    found = [{"accountId": f"usr_{name}", "username": name, "role": "member"} for name in names]
+    return {"items": found, "nextCursor": None}
+
+
+def waiting(**changes: Any) -> dict[str, Any]:
+    """Second in a line of three, behind one that asks for eight GPUs."""
+    busy = {
+        "filter": "busy",
+        "needs": "2 × gpu free",
+        "nodes": 2,
+        "samples": ["gpu-01"],
+        "until": NOW_MS + HOUR_MS,
+    }
+    return {
+        "position": 2,
+        "lineLength": 3,
+        "gpusAhead": 8.0,
+        "reasons": [busy],
+        "testedAt": NOW_MS - HOUR_MS,
+        "earliestStart": NOW_MS + 3 * HOUR_MS,
+        "earliestTestedAt": NOW_MS - HOUR_MS,
+        **changes,
     }
 
 

@@ -49,6 +49,7 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
             "by": "1h",
             "idempotencyKey": "hostile",
         },
+        ("POST", "/reservations/<str:reservation_id>/users"): {**tenant, "add": [], "remove": []},
         ("POST", "/reservations/<str:reservation_id>/release"): tenant,
         ("POST", "/reservations/<str:reservation_id>/cancel"): tenant,
         ("POST", "/series/<str:series_id>/cancel"): tenant,

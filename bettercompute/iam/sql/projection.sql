@@ -15,6 +15,23 @@ SELECT
   jsonb_build_object('attributes', attributes, 'pending', pending)
 FROM present;
 
+-- name: amend
+-- Some attributes, the pending change or both, and the feed's entry with the whole state. In one
+-- statement, so that two who amend different attributes do not undo each other.
+WITH present AS (
+  UPDATE authz_resources
+  SET
+    attributes = attributes || %(changes)s::jsonb,
+    pending = CASE WHEN %(keeps_pending)s::boolean THEN pending ELSE %(pending)s::jsonb END
+  WHERE id = %(id)s
+  RETURNING id, kind, tenant_id, attributes, pending
+)
+INSERT INTO authz_changes (resource_id, kind, tenant_id, state)
+SELECT
+  id, kind, tenant_id,
+  jsonb_build_object('attributes', attributes, 'pending', pending)
+FROM present;
+
 -- name: present
 -- Whole states in the shape of the feed's entries.
 SELECT id, kind, tenant_id, jsonb_build_object('attributes', attributes, 'pending', pending)

@@ -34,9 +34,9 @@ def test_programs_read_one_document_in_the_words_of_the_wire(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Output(format=Format.JSON).show(SHOWN)
-    assert json.loads(capsys.readouterr().out) == {
-        "items": [{"resource": "gpuMilli", "used": 1, "max": 2}]
-    }
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["resource"], item["used"], item["max"]) == ("gpuMilli", 1, 2)
+    assert (item["scope"], item["poolId"], item["offerId"]) == ("tenant", None, None)
 
 
 def test_scripts_read_one_id_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -49,14 +50,23 @@ def test_help_lists_every_command_and_the_exit_codes(run: Run) -> None:
     assert "7 timed out waiting" in " ".join(result.out.split())
 
 
+def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, with its whole name."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
 def test_every_command_but_up_can_answer_a_program() -> None:
-    for name, command in main.cli.commands.items():
+    for name, command in commands(main.cli):
         options = {each for param in command.params for each in param.opts}
         assert name == "up" or {"--json", "--output", "--quiet"} <= options, name
 
 
 def test_no_option_takes_a_secret() -> None:
-    for name, command in main.cli.commands.items():
+    for name, command in commands(main.cli):
         for param in command.params:
             if "token" in (param.name or ""):
                 assert isinstance(param, click.Option), name

@@ -1,0 +1,49 @@
+"""A reservation's wait as people read it at a terminal. Pure."""
+
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+
+from bettercompute.cli import times
+from bettercompute.wire.reasons import Reason
+from bettercompute.wire.waiting import Waiting
+
+
+def facts(waiting: Waiting | None, *, now: datetime, zone: tzinfo) -> list[tuple[str, str]]:
+    """Its place in line, what is missing and until when, and when it could start."""
+    if waiting is None:
+        return []
+
+    def moment(milliseconds: int) -> str:
+        return times.moment(milliseconds, now=now, zone=zone)
+
+    told = [("In line", place(waiting))]
+    told += [("Waits for", _reason(reason, moment)) for reason in waiting.reasons]
+    if waiting.earliest_start is not None:
+        behind = "" if waiting.position == 1 else ", if nobody before it takes that"
+        told.append(("Earliest start", f"{moment(waiting.earliest_start)}{behind}"))
+    elif waiting.earliest_tested_at is not None:
+        told.append(("Earliest start", "none found beside what is booked now"))
+    if waiting.tested_at is not None:
+        told.append(("Last tried", moment(waiting.tested_at)))
+    return told
+
+
+def progress(waiting: Waiting, *, now: datetime, zone: tzinfo) -> str:
+    """One line for whoever waits: ``2 of 3 in line; at the earliest today 14:00``."""
+    told = f"{place(waiting)} in line"
+    if waiting.earliest_start is None:
+        return told
+    start = times.moment(waiting.earliest_start, now=now, zone=zone)
+    return f"{told}; at the earliest {start}"
+
+
+def place(waiting: Waiting) -> str:
+    """``2 of 3, behind 8 GPUs``"""
+    told = f"{waiting.position} of {waiting.line_length}"
+    return told if waiting.position == 1 else f"{told}, behind {waiting.gpus_ahead:g} GPUs"
+
+
+def _reason(reason: Reason, moment: Callable[[int], str]) -> str:
+    nodes = f" on {reason.nodes} {'node' if reason.nodes == 1 else 'nodes'}" if reason.nodes else ""
+    until = "" if reason.until is None else f", until {moment(reason.until)}"
+    return f"{reason.needs} ({reason.filter}{nodes}{until})"

@@ -1,0 +1,69 @@
+"""What `get` and `reserve --wait` say of a reservation that waits."""
+
+from typing import Any
+
+import pytest
+
+from bettercompute.cli.exits import Exit
+from bettercompute.client.calls import Answer
+from tests.support import answers
+from tests.unit.cli.conftest import Run, Serve
+
+ONE = ("GET", "/reservations/rsv_first")
+POOLS = ("GET", "/pools")
+MAIN = answers.answer({"items": [answers.pool()], "nextCursor": None})
+
+pytestmark = [pytest.mark.rule("A8", "R24"), pytest.mark.case(35)]
+
+
+def pending(status: int = 200, **waiting: Any) -> Answer:
+    document = answers.reservation("pending", waiting=answers.waiting(**waiting))
+    return answers.answer(document, status)
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_get_says_its_place_what_blocks_it_and_when_it_could_start(run: Run, serve: Serve) -> None:
+    serve({POOLS: MAIN, ONE: pending()})
+    assert plain(run("get", "rsv_first").out).endswith(
+        "  In line         2 of 3, behind 8 GPUs\n"
+        "  Waits for       2 × gpu free (busy on 2 nodes, until today 11:00)\n"
+        "  Earliest start  today 13:00, if nobody before it takes that\n"
+        "  Last tried      today 09:00\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tested", "said"), [(None, None), (answers.NOW_MS, "none found beside what is booked now")]
+)
+def test_that_no_start_was_found_is_said_once_it_was_looked_for(
+    run: Run, serve: Serve, tested: int | None, said: str | None
+) -> None:
+    serve({POOLS: MAIN, ONE: pending(earliestStart=None, earliestTestedAt=tested, position=1)})
+    shown = plain(run("get", "rsv_first").out)
+    assert ("Earliest start" in shown) is (said is not None)
+    assert said is None or said in shown
+    assert "In line" in shown
+    assert "1 of 3\n" in shown
+
+
+def test_whoever_waits_is_told_each_place_once(run: Run, serve: Serve) -> None:
+    script = iter([pending(), pending(), pending(position=1, earliestStart=None)])
+    last = pending(position=1, earliestStart=None)
+    serve(
+        {
+            POOLS: MAIN,
+            ("POST", "/reservations"): pending(201),
+            ONE: lambda _: next(script, last),
+        }
+    )
+    result = run("reserve", "--pool", "main", "--gpus", "2", "--for", "8h", "--wait", "10")
+    assert result.code == Exit.TIMED_OUT
+    assert plain(result.err).startswith(
+        "Waiting up to 10 s …\n"
+        "  2 of 3, behind 8 GPUs in line; at the earliest today 13:00\n"
+        "  1 of 3 in line\n"
+    )
+    assert result.err.count("in line") == 2
