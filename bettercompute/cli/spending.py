@@ -1,7 +1,7 @@
 """`better-compute usage | budget`: what reservations had, and what may still be reserved."""
 
 from datetime import timedelta
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -10,8 +10,10 @@ from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
-from bettercompute.client import blocking
 from bettercompute.wire.usage import Budget, Grouping, Usage, UsageRow
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 DAYS_DEFAULT = 30
 DAYS_MAX = 400
@@ -76,7 +78,7 @@ def budget(session: Session) -> None:
 
 
 def _with_names(
-    session: Session, client: blocking.Client, reader: Reader, by: tuple[Grouping, ...]
+    session: Session, client: "Client", reader: Reader, by: tuple[Grouping, ...]
 ) -> Reader:
     return readers.with_pools(session, client) if "pool" in by else reader
 

@@ -146,9 +146,10 @@ def test_an_extension_does_not_undo_what_was_shared_meanwhile(monkeypatch: Any) 
     made, bob = make.active(cast.caller("bob"), make.pool()), cast.caller("bob")
     decide = extension._decide
 
-    def sharing_meanwhile(*given: Any) -> None:
-        decide(*given)
+    def sharing_meanwhile(*given: Any) -> Any:
+        decided = decide(*given)
         change("bob", made, add=(account("carol"),))
+        return decided
 
     monkeypatch.setattr(extension, "_decide", sharing_meanwhile)
     wanted = ExtendRequest(tenant_id=bob.tenant_id, by="1h")
