@@ -4,6 +4,7 @@ The exclusion constraint ``booking_no_overlap`` decides, never a read that came 
 half-open, ``[start, end)``, in whole milliseconds, so back-to-back bookings touch without overlap.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +49,31 @@ def book_gang(*, claims: Mapping[str, Sequence[str]], start: datetime, end: date
         start=start,
         end=end,
     )
+
+
+def book_each(claims: Sequence[Booking]) -> Counter[str]:
+    """Claim devices for several allocations, each for its own window, in one statement.
+
+    Answers how many devices each allocation got. Sorted by device over all of them, so that it
+    never meets another transaction's bookings in the opposite order.
+    """
+    for claim in claims:
+        assert claim.start < claim.end, "an empty window would slip past the exclusion constraint"
+        assert _is_whole(claim.start), "windows are whole milliseconds"
+        assert _is_whole(claim.end), "windows are whole milliseconds"
+    rows = BOOKINGS.all(
+        "book_each",
+        device_ids=[claim.device_id for claim in claims],
+        allocation_ids=[claim.allocation_id for claim in claims],
+        starts=[claim.start for claim in claims],
+        ends=[claim.end for claim in claims],
+    )
+    return Counter(allocation_id for (allocation_id,) in rows)
+
+
+def unbook(allocation_ids: Iterable[str]) -> None:
+    """Take back what this transaction booked for these allocations."""
+    BOOKINGS.run("unbook", allocation_ids=list(allocation_ids))
 
 
 def truncate(allocation_ids: Sequence[str], at: datetime | None = None) -> int:

@@ -14,7 +14,7 @@ from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_
 from nodes import maintenance_admin
 from pools import budgets, catalogue, limits, quota
 from pools.budgets import NewBudget
-from pools.models import Budget, BudgetPeriod, Offer, Pool, QuotaCharge, QuotaUsage
+from pools.models import Budget, BudgetPeriod, Offer, Placer, Pool, QuotaCharge, QuotaUsage
 
 
 class OffersOfPool(ReadOnlyTable):
@@ -44,7 +44,7 @@ class PoolForm(ReasonedForm):
 
 @admin.register(Pool)
 class PoolAdmin(EditedAdmin):
-    """Their policy can be changed, and binds from the next request on."""
+    """Their policy and placer can be changed, and bind from the next request on."""
 
     form = PoolForm
     list_display = ("name", "tenant", "region", "placer", "id", "created_at")
@@ -54,14 +54,18 @@ class PoolAdmin(EditedAdmin):
     ordering = ("name", "id")
     inlines = (OffersOfPool,)
     operations = (maintenance_admin.announcing(maintenance_admin.pool_place),)
-    on_add = ("tenant", "name", "region", "policy")
-    on_change = ("region", "policy")
+    on_add = ("tenant", "name", "region", "placer", "policy")
+    on_change = ("region", "placer", "policy")
     optional = frozenset({"region", "policy"})
 
     def add_row(self, account: Any, values: dict[str, Any]) -> Pool:
         """A new pool."""
         return catalogue.create_pool(
-            values["tenant"], name=values["name"], region=values["region"], policy=values["policy"]
+            values["tenant"],
+            name=values["name"],
+            region=values["region"],
+            placer=Placer(values["placer"]),
+            policy=values["policy"],
         )
 
     def change_row(self, account: Any, row: Any, values: dict[str, Any]) -> None:
@@ -70,6 +74,7 @@ class PoolAdmin(EditedAdmin):
             row.pk,
             region=values["region"],
             policy=values["policy"],
+            placer=Placer(values["placer"]),
             if_match=values["if_match"],
         )
 

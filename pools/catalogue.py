@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any
@@ -11,11 +11,13 @@ from django.db import transaction
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from bettercompute import durations, errors, sql
+from bettercompute.coordination import workqueue
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Tenant
 from bettercompute.web import etags
 from bettercompute.wire.base import WireModel
-from bettercompute.wire.reservations import Binding
+from bettercompute.wire.reservations import PRIORITY_MAX, Binding
+from nodes import notices
 from pools import limits, quota
 from pools.models import Offer, Placer, Pool
 from pools.requests import NormalisedRequest
@@ -24,6 +26,7 @@ CATALOGUE = sql.load(__package__, "catalogue")
 
 DAY_MS = 86_400_000
 REPLICAS_MAX = 48
+PROTECT_MAX = 10
 
 
 def _milliseconds(value: Any) -> Any:
@@ -89,6 +92,15 @@ class NoShow(PolicyModel):
     warn_minutes: Annotated[int, Field(ge=1, le=1_440)] = 10
 
 
+class Queue(PolicyModel):
+    """How the queued placer treats those that wait (R13).
+
+    The first ``protect`` of the line keep their place: nobody behind them delays them.
+    """
+
+    protect: Annotated[int, Field(ge=0, le=PROTECT_MAX)] = 1
+
+
 class PoolPolicy(PolicyModel):
     """A pool's limits and shares, stored in ``pools.policy``. Unset limits do not limit."""
 
@@ -103,6 +115,9 @@ class PoolPolicy(PolicyModel):
     max_duration: DurationMs | None = None
     recurrence_ahead: DurationMs = 90 * DAY_MS  # how far occurrences of a series are booked
     max_pending: DurationMs = 7 * DAY_MS
+    #: the highest priority that anybody but an admin of the pool's owner may ask for
+    max_priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
+    queue: Queue = Queue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,7 @@ class PoolAccess:
     offer: OfferTerms | None
     hardware: int | None  #: another number after each change of what its hosts are made of
     budgeted: bool  #: whether any budget of the tenant counts what it reserves here
+    governed: bool = False  #: whoever asks is an admin of its owner
 
     @property
     def queued(self) -> bool:
@@ -144,7 +160,8 @@ def access_pool(caller: Caller, pool_id: str) -> PoolAccess:
     row = CATALOGUE.one("access", pool_id=pool_id, tenant_id=caller.tenant_id)
     if row is None:
         raise errors.NotFound(f"There is no pool {pool_id}, or it is not offered to you.")
-    return _access(row, caller.tenant_id)
+    access = _access(row, caller.tenant_id)
+    return replace(access, governed=access.owned and caller.role == "admin")
 
 
 def pools_for(caller: Caller) -> list[PoolAccess]:
@@ -162,6 +179,12 @@ def of_tenant(tenant_id: str, pool_id: str) -> PoolAccess:
     if row is None:
         raise errors.NotFound(f"There is no pool {pool_id}.")
     return _access(row, tenant_id)
+
+
+def as_itself(pool_id: str) -> PoolAccess | None:
+    """The pool as nobody's: for what reconcilers do with all of it. None where there is none."""
+    row = CATALOGUE.one("by_id", pool_id=pool_id, tenant_id="")
+    return None if row is None else _access(row, "")
 
 
 def lock(pool_id: str) -> None:
@@ -191,6 +214,8 @@ def refusals(access: PoolAccess, request: NormalisedRequest, *, now_ms: int) -> 
         found.append(f"start at most {durations.human(policy.max_ahead)} ahead")
     if policy.max_duration is not None and request.duration_ms > policy.max_duration:
         found.append(f"duration at most {durations.human(policy.max_duration)}")
+    if request.priority > policy.max_priority and not access.governed:
+        found.append(f"priority at most {policy.max_priority} for all but its owner's admins")
     return found
 
 
@@ -219,9 +244,12 @@ def change_pool(
     *,
     region: str,
     policy: Mapping[str, Any],
+    placer: Placer | None = None,
     if_match: frozenset[int] | None = None,
 ) -> None:
     """Other terms for a pool, from the next request on; what is reserved keeps its own.
+
+    Whoever waits is looked at again: by the new placer, where that is another.
 
     Raises:
         errors.InvalidInput: the policy is not one, with the paths of what is wrong.
@@ -235,7 +263,9 @@ def change_pool(
             raise errors.NotFound(f"There is no pool {pool_id}.")
         etags.require(pool.version, if_match)
         pool.region, pool.policy, pool.version = region, dict(policy), pool.version + 1
-        pool.save(update_fields=["region", "policy", "version"])
+        pool.placer = pool.placer if placer is None else placer
+        pool.save(update_fields=["region", "policy", "placer", "version"])
+        workqueue.enqueue(notices.POOL_KIND, pool_id)
 
 
 def offer(

@@ -174,6 +174,7 @@ def limits(pool: PoolAccess) -> tuple[parts.Fact, ...]:
     host += [f"{share.memory_gib} GiB memory"] if share.memory_gib is not None else []
     facts = [
         ("Placing", _PLACING[pool.placer]),
+        ("Highest priority", f"{policy.max_priority}; its owner’s admins may go beyond"),
         ("Longest reservation", spans.text(policy.max_duration) if policy.max_duration else "any"),
         ("How far ahead", spans.text(policy.max_ahead) if policy.max_ahead else "any"),
         ("Pending at most", spans.text(policy.max_pending)),

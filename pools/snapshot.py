@@ -8,7 +8,7 @@ the way to a plan, and what it refuses was looked for everywhere.
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -197,12 +197,28 @@ def models_of(line: Line) -> list[str] | None:
 
 
 def _node(rows: list[sql.Row]) -> Node:
-    node_id, name, state, cordoned, labels, system_labels, taints = rows[0][:7]
-    connected, worked_on_until, free = rows[0][7:10]
+    worked_on_until, free = rows[0][8:10]
+    return node(
+        rows[0][:8],
+        cells=tuple(_cell(row[10:]) for row in rows if row[10] is not None),
+        worked_on_until=worked_on_until,
+        resources={} if free is None else json.loads(free),
+    )
+
+
+def node(
+    row: Sequence[Any],
+    *,
+    cells: tuple[Cell, ...],
+    resources: Mapping[str, int],
+    worked_on_until: int | None = None,
+) -> Node:
+    """A host from its own columns: id, name, state, cordoned, both labels, taints, connected."""
+    node_id, name, state, cordoned, labels, system_labels, taints, connected = row
     return Node(
         id=node_id,
         name=name,
-        cells=tuple(_cell(row[10:]) for row in rows if row[10] is not None),
+        cells=cells,
         state=state,
         cordoned=cordoned,
         connected=connected,
@@ -210,7 +226,7 @@ def _node(rows: list[sql.Row]) -> Node:
         system_labels=_mapping(system_labels),
         taints=_taints(taints),
         worked_on_until=worked_on_until,
-        resources={} if free is None else json.loads(free),
+        resources=resources,
     )
 
 

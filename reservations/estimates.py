@@ -46,7 +46,7 @@ def _is_among_the_first(reservation: Reservation) -> bool:
 
 def _search(reservation: Reservation, now: datetime) -> datetime | None:
     access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
-    claim = pending.claim_of(reservation)
+    claim = pending.claim_of(reservation, access)
     ahead = timedelta(milliseconds=access.policy.max_ahead or requests.YEARS_5_MS)
     return earliest.find(
         claim.pool_id,

@@ -31,6 +31,7 @@ class Schedule:
     confirm_until: datetime | None
     pending_until: datetime | None
     lost_to_rivals: bool = False
+    in_a_queue: bool = False  #: the pool's placer tries it again, with the rest of its line
     degraded: bool = False
     no_show_at: datetime | None = None
 
@@ -52,7 +53,8 @@ def _moments(schedule: Schedule, now: datetime) -> Iterable[datetime | None]:
             yield schedule.confirm_until
         case ReservationState.PENDING:
             yield schedule.pending_until
-            yield now + (RIVAL_RETRY if schedule.lost_to_rivals else PENDING_RETRY)
+            if not schedule.in_a_queue:
+                yield now + (RIVAL_RETRY if schedule.lost_to_rivals else PENDING_RETRY)
         case ReservationState.PLACED:
             yield schedule.starts_at
             yield from _ahead(now, schedule.starts_at, CHECK_BEFORE_START)

@@ -25,12 +25,20 @@ def record(
     outcome: Placed | Unplaced,
     effects: Effects,
     values: Mapping[str, Any] | None = None,
+    *,
+    retried_by_pool: bool = False,
 ) -> None:
-    """Write down how a try went, for a reservation whose row is locked."""
+    """Write down how a try went, for a reservation whose row is locked.
+
+    One that did not fit is woken for its next try, unless its pool tries the whole line again.
+    """
     if isinstance(outcome, Placed):
         _placed(reservation, outcome, effects, values or {})
-    else:
-        _pending(reservation, outcome, effects, values or {})
+        return
+    _pending(reservation, outcome, effects, values or {})
+    if not retried_by_pool:
+        retry = moments.RIVAL_RETRY if outcome.lost_to_rivals else moments.PENDING_RETRY
+        effects.wake(lifecycle.KIND, reservation.id, reservation.read_at + retry)
 
 
 def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any]) -> None:
@@ -103,13 +111,14 @@ def _pending(
     )
     trial = trials.after(reservation.waiting, outcome.reasons, now=now)
     seen = trial.document
-    retry = moments.RIVAL_RETRY if outcome.lost_to_rivals else moments.PENDING_RETRY
-    effects.wake(lifecycle.KIND, reservation.id, now + retry)
     if reservation.state == ReservationState.PENDING:
+        was_queued = conditions.find(reservation.conditions, ConditionType.QUEUED) is not None
         if unschedulable != reservation.conditions:
             lifecycle.amend(reservation, {"conditions": unschedulable, "waiting": seen})
         else:
             lifecycle.observe(reservation, seen)
+        if was_queued:  # its first try: the inline placer tells this when it is made
+            effects.event(reservation, "pending", reason="Unschedulable")
         return
     lifecycle.move(
         reservation,

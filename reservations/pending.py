@@ -1,7 +1,8 @@
 """Pending reservations: tried again every 30 s, at once when capacity is freed, until they expire.
 
 Planning happens on a snapshot before any lock; the try itself is one fenced transaction. The line
-of a pool is taken by priority, then age (R13); whoever does not fit lets the next one try.
+of a pool is taken by priority, then age (R13); whoever does not fit lets the next one try. Where
+the pool's placer queues, nobody tries alone: ``batches`` takes the line.
 """
 
 from dataclasses import replace
@@ -13,6 +14,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome
 from bettercompute.states import AllocationState, ReservationState
 from pools import catalogue, requests, shares
+from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
 from reservations import (
     admission,
@@ -28,33 +30,36 @@ from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 from reservations.placement import Claim, Unplaced
 
-BATCH_MAX = 50  # 64 subtransactions overflow (R13)
+RUN_MAX = 50
 
 
-def reconcile(key: str, fence: Fence) -> Outcome:
-    """Let the pending reservations of a pool try again, the first in line first."""
+def try_all(pool_id: str, fence: Fence) -> Outcome:
+    """Let those that wait for a pool try one after the other, the first in line first."""
     waiting = [
         reservation_id
         for (reservation_id,) in queries.RESERVATIONS.all(
-            "pending_in_pool", pool_id=key, limit=BATCH_MAX + 1
+            "pending_in_pool", pool_id=pool_id, limit=RUN_MAX + 1
         )
     ]
-    for reservation_id in waiting[:BATCH_MAX]:
+    for reservation_id in waiting[:RUN_MAX]:
         try_place(reservation_id, fence, Effects())
-    if len(waiting) > BATCH_MAX:
-        _wake_the_rest(key, fence)
-    giving_way.spare(key, fence)  # behind those who wait: what nobody else needs
+    if len(waiting) > RUN_MAX:
+        _wake_the_rest(pool_id, fence)
+    giving_way.spare(pool_id, fence)  # behind those who wait: what nobody else needs
     return Done()
 
 
 def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
-    """Try one pending reservation; False where it is not pending (any more)."""
+    """Try one pending reservation; False where it does not wait (any more), or waits in a queue."""
     reservation = Reservation.objects.filter(
         id=reservation_id, state=ReservationState.PENDING
     ).first()
-    if reservation is None or until(reservation) <= clock.now():
+    if reservation is None:
         return False
-    claim = claim_of(reservation)
+    access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
+    if access.queued or until(reservation, access) <= clock.now():
+        return False
+    claim = claim_of(reservation, access)
     found = _look(claim)
     with fence():
         locked = queries.locked(reservation_id)
@@ -75,17 +80,15 @@ def expire(reservation: Reservation, now: datetime, effects: Effects) -> None:
     ending.expire(reservation, now=now, effects=effects)
 
 
-def until(reservation: Reservation) -> datetime:
+def until(reservation: Reservation, access: PoolAccess) -> datetime:
     """When a pending reservation is given up; an occurrence of a series never begins late."""
     if reservation.occurrence_at is not None and reservation.placed_at is None:
         return reservation.occurrence_at
-    policy = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id).policy
-    return reservation.created_at + timedelta(milliseconds=policy.max_pending)
+    return reservation.created_at + timedelta(milliseconds=access.policy.max_pending)
 
 
-def claim_of(reservation: Reservation) -> Claim:
+def claim_of(reservation: Reservation, access: PoolAccess) -> Claim:
     """What to place for a reservation that exists, for as long as it is by now (R33)."""
-    access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
     request = requests.restore(reservation.request, tenant_id=reservation.tenant_id)
     share = shares.resolve(reservation.host_share, request)
     claim = admission.claim_of(reservation.id, request, access, share)
@@ -105,6 +108,6 @@ def _look(claim: Claim) -> Plan | NoFit:
 
 def _wake_the_rest(pool_id: str, fence: Fence) -> None:
     """A longer line goes on as rows of its own, so that one run stays short."""
-    rest = queries.RESERVATIONS.all("pending_behind", pool_id=pool_id, skip=BATCH_MAX)
+    rest = queries.RESERVATIONS.all("pending_behind", pool_id=pool_id, skip=RUN_MAX)
     with fence():
         workqueue.enqueue_many([(lifecycle.KIND, key, None) for (key,) in rest])

@@ -173,20 +173,38 @@ def _commit(
 ) -> Placed:
     """One attempt, in the lock order: nodes, devices, bookings, resources."""
     locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
-    _check_eligible(claim.demand, plan, locked, window)
+    gone = unfit(claim.demand, plan, locked, window)
+    if gone:
+        raise _Lost(gone)
     parts = {ids.new("alloc"): part for part in plan.parts}
     for each in room:
         bookings.truncate(each.allocation_ids, at=each.at)
     _book_devices(parts, window)
     _book_resources(parts, window, giving_back, room)
     failpoints.reach(Failpoint.PLACEMENT_BOOKED)
-    allocations = [_allocation(claim, key, part) for key, part in parts.items()]
-    Allocation.objects.bulk_create(allocations)
-    assignments.plan(_assignment(claim, row, window) for row in allocations)
+    placed = outcome(claim, parts, window, locked)
+    write([(claim, placed)])
+    return placed
+
+
+def outcome(claim: Claim, parts: Mapping[str, Part], window: Window, locked: Locked) -> Placed:
+    """What becomes of a claim whose parts are booked under these allocations' ids."""
     return Placed(
         window,
-        tuple(allocations),
-        gpu_milli=sum(_milli(claim.demand, locked.devices[each]) for each in plan.device_ids),
+        tuple(_allocation(claim, key, part) for key, part in parts.items()),
+        gpu_milli=sum(
+            _milli(claim.demand, locked.devices[device])
+            for part in parts.values()
+            for device in part.device_ids
+        ),
+    )
+
+
+def write(placed: Sequence[tuple[Claim, Placed]]) -> None:
+    """The rows of the allocations, and what will be wanted of their nodes."""
+    Allocation.objects.bulk_create(row for _, each in placed for row in each.allocations)
+    assignments.plan(
+        _assignment(claim, row, each.window) for claim, each in placed for row in each.allocations
     )
 
 
@@ -211,16 +229,14 @@ def serves(demand: Demand, allocation: Allocation, locked: Locked, window: Windo
     ) and all(_device_serves(part, device, locked, window) for device in part.device_ids)
 
 
-def _check_eligible(demand: Demand, plan: Plan, locked: Locked, window: Window) -> None:
-    """C13: whatever changed since the snapshot is seen under lock; labels are read again too."""
-    gone = {
+def unfit(demand: Demand, plan: Plan, locked: Locked, window: Window) -> frozenset[str]:
+    """C13: the nodes of a plan that do not serve it any more; labels are read again too."""
+    return frozenset(
         part.node_id
         for part in plan.parts
         if not _node_serves(demand, plan.lines, part, locked)
         or not all(_device_serves(part, device, locked, window) for device in part.device_ids)
-    }
-    if gone:
-        raise _Lost(frozenset(gone))
+    )
 
 
 def _node_serves(demand: Demand, lines: Combination, part: Part, locked: Locked) -> bool:

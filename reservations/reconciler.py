@@ -12,7 +12,8 @@ from typing import Any, assert_never
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
-from pools import quota
+from pools import catalogue, quota
+from pools.catalogue import PoolAccess
 from reservations import (
     conditions,
     degradation,
@@ -154,11 +155,13 @@ def _expire_confirmation(reservation: Reservation, now: datetime, effects: Effec
 
 
 def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -> None:
-    if pending.until(reservation) <= now:
+    if pending.until(reservation, _pool_of(reservation)) <= now:
         pending.expire(reservation, now, effects)
 
 
 def _next(reservation: Reservation, no_show_at: datetime | None) -> Outcome:
+    waits = reservation.state == ReservationState.PENDING
+    pool = _pool_of(reservation) if waits else None
     schedule = Schedule(
         state=ReservationState(reservation.state),
         created_at=reservation.created_at,
@@ -167,7 +170,8 @@ def _next(reservation: Reservation, no_show_at: datetime | None) -> Outcome:
         lease_until=reservation.lease_until,
         bind_deadline=reservation.bind_deadline,
         confirm_until=reservation.confirm_until,
-        pending_until=_pending_until(reservation),
+        pending_until=None if pool is None else pending.until(reservation, pool),
+        in_a_queue=pool is not None and pool.queued,
         lost_to_rivals=outcomes.lost_to_rivals(reservation),
         degraded=conditions.find(reservation.conditions, ConditionType.DEGRADED) is not None,
         no_show_at=no_show_at,
@@ -176,6 +180,5 @@ def _next(reservation: Reservation, no_show_at: datetime | None) -> Outcome:
     return Done() if moment is None else At(moment)
 
 
-def _pending_until(reservation: Reservation) -> datetime | None:
-    is_pending = reservation.state == ReservationState.PENDING
-    return pending.until(reservation) if is_pending else None
+def _pool_of(reservation: Reservation) -> PoolAccess:
+    return catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)

@@ -18,7 +18,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.reservations import GangTopology
 from nodes import assignments, eligibility
-from pools import snapshot
+from pools import catalogue, snapshot
 from pools.planner.plan import NoFit, Plan
 from pools.planner.request import Gang
 from reservations import ending, lifecycle, moments, pending, placement, queries
@@ -73,7 +73,9 @@ def try_repair(reservation_id: str, fence: Fence, effects: Effects) -> bool:
 def _plan(reservation: Reservation) -> _Repair | None:
     """What to replace by what, looked at outside the transaction that does it."""
     claim = replace(
-        pending.claim_of(reservation),
+        pending.claim_of(
+            reservation, catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
+        ),
         requested_start=reservation.starts_at,
     )
     allocations = ending.live_allocations(reservation)

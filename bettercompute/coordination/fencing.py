@@ -29,13 +29,21 @@ def fenced(lease: Lease) -> Iterator[None]:
     """
     with transaction.atomic(durable=True):
         # The first statement, so that nothing is read before the term is certain.
-        row = leases.LEASES.one(
-            "fence",
-            name=lease.name,
-            owner=lease.owner,
-            epoch=lease.epoch,
-            timeout_ms=TRANSACTION_MS_MAX,
-        )
-        if row is None:
+        if not in_force(lease):
             raise LeaseLost(f"{lease.name} at epoch {lease.epoch} is not ours any more")
         yield
+
+
+def in_force(lease: Lease) -> bool:
+    """Whether this term goes on, and stays so until the transaction ends.
+
+    A fenced transaction may ask for a second lease, right behind its fence: a shard's comes first.
+    """
+    row = leases.LEASES.one(
+        "fence",
+        name=lease.name,
+        owner=lease.owner,
+        epoch=lease.epoch,
+        timeout_ms=TRANSACTION_MS_MAX,
+    )
+    return row is not None

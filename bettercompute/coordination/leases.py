@@ -16,7 +16,8 @@ An unreachable database
     the fence decides at the next write (C33).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -73,6 +74,18 @@ def take_many(
 def give_up(lease: Lease) -> bool:
     """End our term at once, so that nobody waits for it to lapse; False where it had ended."""
     return LEASES.run("give_up", name=lease.name, owner=lease.owner, epoch=lease.epoch) == 1
+
+
+@contextmanager
+def term(name: str) -> Iterator[Lease | None]:
+    """A lease for as long as the block runs; None while somebody else holds it.
+
+    Where the block raises, the term lapses by itself, or goes on when we take it again.
+    """
+    lease = take(name)
+    yield lease
+    if lease is not None:
+        give_up(lease)
 
 
 def end_terms_of(owner: str) -> bool:

@@ -45,6 +45,8 @@ def words(name: str) -> str:
             return f"periodic job {what}"
         case "gateway":
             return "gateway of node agents"
+        case "pool":
+            return f"placer of pool {what}"
     return name
 
 

@@ -11,6 +11,25 @@ FROM unnest(%(device_ids)s::text[], %(allocation_ids)s::text[])
 ORDER BY claims.device_id
 ON CONFLICT DO NOTHING;
 
+-- name: book_each
+-- The same for claims that have a window each. Two of them may name one device for windows that do
+-- not meet; of two that meet, the first here is booked. Answers what was.
+INSERT INTO device_bookings (device_id, allocation_id, during)
+SELECT claims.device_id, claims.allocation_id, tstzrange(claims.starts, claims.ends, '[)')
+FROM unnest(
+    %(device_ids)s::text[],
+    %(allocation_ids)s::text[],
+    %(starts)s::timestamptz[],
+    %(ends)s::timestamptz[]
+) AS claims (device_id, allocation_id, starts, ends)
+ORDER BY claims.device_id, claims.starts
+ON CONFLICT DO NOTHING
+RETURNING allocation_id;
+
+-- name: unbook
+DELETE FROM device_bookings
+WHERE allocation_id = ANY(%(allocation_ids)s::text[]);
+
 -- name: remove_later
 -- Bookings that would be empty once they end at the instant, or have not begun by then.
 DELETE FROM device_bookings

@@ -16,27 +16,26 @@ Member = tuple[Node, Fit]
 
 def choose(gang: Gang, members: Sequence[Member], rng: random.Random) -> list[Member] | None:
     """The nodes of the gang, or None: nothing is taken for half of one."""
-    places = [place for place in _places(gang, members) if len(place) >= gang.nodes]
-    if not places:
+    places: dict[str, list[Member]] = {}
+    for member in members:
+        place = where(gang, member[0])
+        if place is not None:
+            places.setdefault(place, []).append(member)
+    enough = [place for place in places.values() if len(place) >= gang.nodes]
+    if not enough:
         return None
-    cheapest = [_cheapest(place, gang.nodes, rng) for place in places]
+    cheapest = [_cheapest(place, gang.nodes, rng) for place in enough]
     costs = [
         (_late(chosen), len(place), sorted(fit.cost for _, fit in chosen), rng.random(), chosen)
-        for place, chosen in zip(places, cheapest, strict=True)
+        for place, chosen in zip(enough, cheapest, strict=True)
     ]
     return min(costs, key=lambda cost: cost[:4])[4]
 
 
-def _places(gang: Gang, members: Sequence[Member]) -> list[list[Member]]:
+def where(gang: Gang, node: Node) -> str | None:
+    """The place whose nodes are near enough to each other; None: the node is near nobody."""
     label = GANG_LABELS.get(gang.topology)
-    if label is None:
-        return [list(members)]
-    places: dict[str, list[Member]] = {}
-    for member in members:
-        where = member[0].label(label)
-        if where is not None:  # a node that does not say where it stands is near nobody
-            places.setdefault(where, []).append(member)
-    return list(places.values())
+    return "" if label is None else node.label(label)
 
 
 def _cheapest(place: Sequence[Member], count: int, rng: random.Random) -> list[Member]:

@@ -93,36 +93,37 @@ def _serve(
     budget: topology.Budget,
     rng: random.Random,
 ) -> Iterable[Part] | None:
-    fits = list(_fits(demand, lines, usable, budget))
+    found = list(fits(demand, lines, usable, budget))
     if demand.gang is not None:
-        members = [(node, found) for shape, found in fits for node in shape.nodes]
+        members = [(node, fit) for shape, fit in found for node in shape.nodes]
         chosen = gangs.choose(demand.gang, members, rng)
         if chosen is None:
             return None
         return [packing.part(node, fit.counts, fit.worth, demand, rng) for node, fit in chosen]
     most = sum(line.maximum for line in lines)
-    if fits and (not demand.may_spread or any(-fit.cost.fewer == most for _, fit in fits)):
-        return [_best(demand, fits, rng)]
+    if found and (not demand.may_spread or any(-fit.cost.fewer == most for _, fit in found)):
+        return [_best(demand, found, rng)]
     if demand.may_spread:
         nodes = [node for shape in usable for node in shape.nodes]
         return spread.choose(nodes, lines, demand, rng)
     return None
 
 
-def _fits(
+def fits(
     demand: Demand, lines: Combination, usable: Sequence[Shape], budget: topology.Budget
 ) -> Iterator[tuple[Shape, Fit]]:
+    """The shapes of which one node serves all lines, and how."""
     for shape in usable:
         found = packing.fit(shape.sample, lines, demand, budget)
         if found is not None:
             yield shape, found
 
 
-def _best(demand: Demand, fits: Sequence[tuple[Shape, Fit]], rng: random.Random) -> Part:
+def _best(demand: Demand, found: Sequence[tuple[Shape, Fit]], rng: random.Random) -> Part:
     """The cheapest node; among equals any, whatever their shape (C18)."""
-    lowest = min(fit.cost for _, fit in fits)
+    lowest = min(fit.cost for _, fit in found)
     node, fit = rng.choice(
-        [(node, fit) for shape, fit in fits if fit.cost == lowest for node in shape.nodes]
+        [(node, fit) for shape, fit in found if fit.cost == lowest for node in shape.nodes]
     )
     return packing.part(node, fit.counts, fit.worth, demand, rng)
 
@@ -159,13 +160,29 @@ def _judge(
             fitting += shape.nodes
             continue
         rejection = filters.rejection(shape.sample, lines, demand, budget)
-        if rejection.filter is not Filter.BUSY:
-            rejected.append((rejection, shape.names))
-            continue
-        for node in shape.nodes:
-            until = filters.free_at(node, lines, demand, budget)
-            rejected.append((replace(rejection, until_ms=until), [node.name]))
+        if rejection.filter is Filter.BUSY:
+            until = _soonest(shape.nodes, lines, demand, budget)
+            rejection = replace(rejection, until_ms=until)
+        rejected.append((rejection, shape.names))
     return fitting, rejected
+
+
+def _soonest(
+    nodes: Sequence[Node], lines: Combination, demand: Demand, budget: topology.Budget
+) -> int | None:
+    """When the first of these nodes has enough; one that gets nothing back by then is left out."""
+    first_ends = [
+        (min((cell.busy_until[0] for cell in node.cells if cell.busy_until), default=0), index)
+        for index, node in enumerate(nodes)
+    ]
+    soonest: int | None = None
+    for first_end, index in sorted(first_ends):
+        if soonest is not None and first_end >= soonest:
+            break
+        until = filters.free_at(nodes[index], lines, demand, budget)
+        if until is not None:
+            soonest = until if soonest is None else min(soonest, until)
+    return soonest
 
 
 def _unplaced(demand: Demand, lines: Combination, fitting: int) -> reasons.Rejection:

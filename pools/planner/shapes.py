@@ -27,7 +27,7 @@ class Shape:
 
 def group(nodes: Iterable[Node], demand: Demand) -> list[Shape]:
     """The nodes by shape."""
-    labels = _labels_that_matter(demand)
+    labels = labels_that_matter(demand)
     found: dict[Any, list[Node]] = {}
     for node in nodes:
         found.setdefault(_key(node, labels), []).append(node)
@@ -62,7 +62,8 @@ def _cell_key(cell: Cell) -> Any:
     )
 
 
-def _labels_that_matter(demand: Demand) -> list[str]:
+def labels_that_matter(demand: Demand) -> list[str]:
+    """The labels that any filter of the demand looks at."""
     keys = {
         term.key
         for options in demand.lines

@@ -14,9 +14,9 @@ from bettercompute.iam.callers import Caller
 from bettercompute.wire.reservations import ReservationRequest
 from nodes import eligibility
 from nodes.models import Assignment, ReportedState
-from pools import quota
-from pools.models import Pool
-from reservations import admission, pending, reconciler
+from pools import catalogue, quota
+from pools.models import Placer, Pool
+from reservations import admission, line, reconciler
 from reservations.models import Reservation
 from tests.support import cast, supply
 
@@ -32,6 +32,13 @@ def pool(*, nodes: int = 1, gpus: int = 8, quota_gpus: int = 256, **policy: Any)
         node(made, gpus=gpus)
     grant("acme", gpus=quota_gpus)
     return made
+
+
+def placed_by(placer: Placer, pool: Pool) -> Pool:
+    """The pool, from now on served by this placer."""
+    catalogue.change_pool(pool.pk, region=pool.region, policy=pool.policy, placer=placer)
+    pool.refresh_from_db()
+    return pool
 
 
 def node(in_pool: Pool, *, gpus: int = 8) -> str:
@@ -95,7 +102,7 @@ def look(reservation: Reservation) -> Reservation:
 
 def look_at_pool(pool: Pool) -> None:
     """Let the pool's pending reservations try again."""
-    pending.reconcile(pool.pk, fence)
+    line.reconcile(pool.pk, fence)
 
 
 def fence() -> AbstractContextManager[object]:

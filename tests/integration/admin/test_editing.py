@@ -121,9 +121,23 @@ class TestPolicies:
 
 class TestPools:
     def test_a_policy_is_checked_and_its_change_audited(self, world: World, olga: Client) -> None:
-        wrong = change(olga, "pools_pool", world.pool, region="eu", policy='{"maxAhead": "soon"}')
+        wrong = change(
+            olga,
+            "pools_pool",
+            world.pool,
+            region="eu",
+            placer="inline",
+            policy='{"maxAhead": "soon"}',
+        )
         assert "policy.maxAhead" in wrong.content.decode()
-        change(olga, "pools_pool", world.pool, region="eu", policy='{"maxAhead": "30d"}')
+        change(
+            olga,
+            "pools_pool",
+            world.pool,
+            region="eu",
+            placer="inline",
+            policy='{"maxAhead": "30d"}',
+        )
         after = Pool.objects.get(pk=world.pool.pk)
         assert (after.region, after.policy) == ("eu", {"maxAhead": "30d"})
         assert after.version == world.pool.version + 1
@@ -131,7 +145,7 @@ class TestPools:
 
     def test_one_is_made_for_a_tenant(self, olga: Client) -> None:
         acme = cast.tenant("acme")
-        add(olga, "pools_pool", tenant=acme.pk, name="lab", region="", policy="{}")
+        add(olga, "pools_pool", tenant=acme.pk, name="lab", region="", placer="queued", policy="{}")
         assert Pool.objects.get(name="lab").tenant_id == acme.pk
 
     def test_an_offer_names_only_what_can_be_offered(self, world: World, olga: Client) -> None:
@@ -189,7 +203,15 @@ class TestPools:
 
 
 def test_without_a_reason_nothing_is_stored(world: World, olga: Client) -> None:
-    change(olga, "pools_pool", world.pool, region="eu", policy=json.dumps({}), reason=" ")
+    change(
+        olga,
+        "pools_pool",
+        world.pool,
+        region="eu",
+        placer="inline",
+        policy=json.dumps({}),
+        reason=" ",
+    )
     assert Pool.objects.get(pk=world.pool.pk).region != "eu"
     assert not LogEntry.objects.filter(object_id=world.pool.pk).exists()
 
@@ -204,7 +226,7 @@ class TestVersions:
         return {
             "iam_tenant": (cast.tenant("acme"), {"name": "Acme 2"}),
             "iam_policy": (policy, {"name": "stop", "text": FORBID, "enabled": "on"}),
-            "pools_pool": (world.pool, {"region": "eu", "policy": "{}"}),
+            "pools_pool": (world.pool, {"region": "eu", "placer": "inline", "policy": "{}"}),
             "pools_offer": (Offer.objects.get(pool=world.pool), {"resources": '{"vcpu": 8}'}),
         }
 

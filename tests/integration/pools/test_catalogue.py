@@ -5,6 +5,7 @@ import pytest
 from bettercompute import errors
 from bettercompute.wire.reservations import Binding
 from pools import catalogue, quota, requests
+from pools.models import Pool
 from tests.support import cast, make, supply
 
 pytestmark = pytest.mark.django_db
@@ -100,6 +101,21 @@ def test_limits_of_the_pool_are_refusals_and_count_from_now():
         "start at most 7d ahead",
         "duration at most 3d",
     ]
+
+
+@pytest.mark.rule("R13", "R38")
+def test_only_admins_of_its_owner_go_beyond_a_pools_highest_priority():
+    plain, raised = supply.pool(), supply.pool(maxPriority=5)
+    catalogue.offer(raised, cast.tenant("globex"))
+
+    def refused(name: str, pool: Pool, priority: int) -> bool:
+        access = catalogue.access_pool(cast.caller(name), pool.pk)
+        return bool(catalogue.refusals(access, normalised(pool, priority=priority), now_ms=0))
+
+    assert not refused("alice", plain, 1_000)
+    assert [refused("bob", plain, priority) for priority in (-1, 0, 1)] == [False, False, True]
+    assert [refused("bob", raised, priority) for priority in (5, 6)] == [False, True]
+    assert [refused("mallory", raised, priority) for priority in (5, 6)] == [False, True]
 
 
 @pytest.mark.rule("R27")

@@ -143,7 +143,7 @@ def test_spot_and_what_fits_make_nobody_give_way(clock):
 
 
 def test_the_cheapest_gives_way_and_no_more_than_needed(clock):
-    pool = make.pool(gpus=4)
+    pool = make.pool(gpus=4, maxPriority=9)
     dear = spot(pool, duration="4h", priority=5)
     old = spot(pool, duration="4h")
     clock.advance("30m")
@@ -293,7 +293,7 @@ def test_of_its_time_it_gets_back_what_is_free(clock):
 
 
 def test_a_victim_that_loses_its_node_before_it_is_due_begins_anew(clock):
-    pool = make.pool(nodes=2, gpus=1)
+    pool = make.pool(nodes=2, gpus=1, maxPriority=9)
     bob = cast.caller("bob")
     victim = make.look(make.reservation(bob, pool, spot=True, duration="4h"))
     spot(pool, "carol", duration="4h", priority=9)

@@ -112,7 +112,7 @@ def test_places_go_by_priority_then_age_and_count_other_tenants_too(
     clock.advance("1s")
     foreign = make.reservation(mallory, pool, gpus=1)
     clock.advance("1s")
-    urgent = make.reservation(bob, pool, gpus=2, priority=5)
+    urgent = make.reservation(cast.caller("alice"), pool, gpus=2, priority=5)
     stand = {made.pk: waiting(made) for made in (urgent, old, foreign)}
     assert [told.position for told in stand.values()] == [1, 2, 3]
     assert [told.gpus_ahead for told in stand.values()] == [0, 2, 4]
