@@ -17,7 +17,7 @@ from bettercompute import clock, errors
 from bettercompute.pages import moments, parts, spans, starts
 from bettercompute.pages.parts import Option
 from bettercompute.wire import reservations as wire
-from bettercompute.wire.reservations import Binding, DeviceClass, Topology
+from bettercompute.wire.reservations import Binding, DeviceClass, GangTopology, Topology
 from pools.supply import Supply
 
 TEXT_MAX = 200
@@ -28,6 +28,11 @@ TOPOLOGIES = (
     (Topology.SAME_NUMA, "one NUMA domain"),
     (Topology.NVLINK_ALL, "NVLink, every pair"),
     (Topology.ANY, "any devices of a node"),
+)
+GANG_TOPOLOGIES = (
+    (GangTopology.ANY, "anywhere"),
+    (GangTopology.SAME_RACK, "in one rack"),
+    (GangTopology.SAME_SWITCH, "at one switch"),
 )
 BINDINGS = ((Binding.HOLD, "devices on the node"), (Binding.KUBERNETES, "Kubernetes devices"))
 
@@ -44,7 +49,10 @@ _FIELDS = {
     "vcpu": "vcpu",
     "memoryGiB": "memory",
     "spot": "spot",
+    "nodes": "nodes",
+    "leaseSeconds": "lease",
 }
+_BEHIND_MORE = {"binding", "nodes", "gang_topology", "vcpu", "memory", "lease"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,9 @@ class Entry:
     vcpu: str = ""
     memory: str = ""
     spot: str = ""
+    nodes: str = ""
+    gang_topology: str = GangTopology.ANY
+    lease: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +119,13 @@ class View:
     vcpu: Field
     memory: Field
     spot: Field
+    nodes: Field
+    gang_topology: Field
+    lease: Field
     pools: tuple[Option, ...]
     classes: tuple[Option, ...]
     topologies: tuple[Option, ...]
+    gang_topologies: tuple[Option, ...]
     profiles: tuple[Option, ...]
     bindings: tuple[Option, ...]
     more_open: bool
@@ -218,7 +233,20 @@ def _body(
     }
     if any(amount is not None for amount in amounts.values()):
         body["resources"] = amounts
+    if entry.nodes:
+        topology = _member(GangTopology, entry.gang_topology, "gang_topology", wrong)
+        body["gang"] = {"nodes": _whole(entry.nodes, "nodes", wrong), "topology": topology}
+    if entry.lease:
+        body["leaseSeconds"] = _lease_seconds(entry.lease, wrong)
     return body
+
+
+def _lease_seconds(text: str, wrong: dict[str, str]) -> int:
+    try:
+        return max(1, spans.parse(text) // 1_000)
+    except spans.NotUnderstood as error:
+        wrong["lease"] = str(error)
+        return 1
 
 
 def _whole(text: str, name: str, wrong: dict[str, str]) -> int:
@@ -273,10 +301,15 @@ def view(entry: Entry, wrong: Mapping[str, str], *, supplies: Sequence[Supply]) 
         pools=parts.options(((s.id, _pool_label(s)) for s in supplies), entry.pool),
         classes=parts.options(CLASSES, entry.device_class),
         topologies=parts.options(TOPOLOGIES, entry.topology),
+        gang_topologies=parts.options(GANG_TOPOLOGIES, entry.gang_topology),
         profiles=parts.options([("", "none"), *((p, p) for p in profiles)], entry.profile),
         bindings=parts.options(_bindings(entry, supplies), entry.binding),
-        more_open=bool(entry.vcpu or entry.memory or wrong.keys() & {"vcpu", "memory", "binding"}),
+        more_open=_is_more_given(entry) or bool(wrong.keys() & _BEHIND_MORE),
     )
+
+
+def _is_more_given(entry: Entry) -> bool:
+    return any((entry.nodes, entry.vcpu, entry.memory, entry.lease))
 
 
 def _pool_label(supply: Supply) -> str:

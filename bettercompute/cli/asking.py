@@ -11,7 +11,7 @@ from bettercompute import durations
 from bettercompute.cli import times
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans
-from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, Topology
+from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, GangTopology, Topology
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -125,6 +125,11 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
     ),
     click.option("--nodes", type=click.IntRange(1), help="That many on each of so many nodes."),
     click.option(
+        "--gang-topology",
+        type=click.Choice([str(each) for each in GangTopology]),
+        help="Where the nodes of --nodes must stand.  [default: any]",
+    ),
+    click.option(
         "--cpus", type=click.IntRange(0), help="CPUs per node, at least the pool's share."
     ),
     click.option("--memory", type=Memory(), help="Memory per node, at least the pool's share."),
@@ -163,7 +168,7 @@ def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
         "start": start,
         "binding": str(Binding.KUBERNETES) if given["kubernetes"] else None,
         "spot": given["spot"] or None,
-        "gang": {"nodes": given["nodes"]} if given["nodes"] else None,
+        "gang": _gang(given),
         "resources": resources or None,
         "lease_seconds": _seconds(given["lease"]),
     }
@@ -177,6 +182,14 @@ def request_fields(client: "Client", asked: Wanted) -> dict[str, Any]:
     if asked.users:
         fields["users"] = client.account_ids(asked.users)
     return fields
+
+
+def _gang(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    nodes, topology = given["nodes"], given["gang_topology"]
+    if topology is not None and nodes is None:
+        raise click.UsageError("--gang-topology is for several nodes: give --nodes, too.")
+    gang = {"nodes": nodes, "topology": topology}
+    return {name: value for name, value in gang.items() if value is not None} or None
 
 
 def _line(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -148,22 +148,28 @@ WITH claims AS (
         AS claims (node_id, resource, amount)
     GROUP BY node_id, resource
 ),
-steps AS (
-    SELECT
-        node_id,
-        resource,
-        edges.at,
-        sum(edges.change) OVER (
-            PARTITION BY node_id, resource ORDER BY edges.at, edges.change
-        ) AS level
+edges AS (
+    -- Nobody needs to have anything for a host that shrank to have too little.
+    SELECT node_id, resource, %(after)s::timestamptz AS at, 0::bigint AS change
+    FROM claims
+    UNION ALL
+    SELECT node_id, resource, edge.at, edge.change
     FROM resource_bookings
     JOIN claims USING (node_id, resource)
     CROSS JOIN LATERAL (
         VALUES
             (greatest(lower(during), %(after)s::timestamptz), resource_bookings.amount),
             (upper(during), -resource_bookings.amount)
-    ) AS edges (at, change)
+    ) AS edge (at, change)
     WHERE upper(during) > %(after)s::timestamptz
+),
+steps AS (
+    SELECT
+        node_id,
+        resource,
+        at,
+        sum(change) OVER (PARTITION BY node_id, resource ORDER BY at, change) AS level
+    FROM edges
 )
 SELECT min(steps.at)
 FROM steps

@@ -257,6 +257,35 @@ class TestReserving:
         self.reserve(alice, fill(pool, key="form-2"))
         assert "resources" not in Reservation.objects.get(idempotency_key="form-2").request
 
+    @pytest.mark.rule("R16", "R37")
+    def test_several_nodes_of_one_rack_and_a_lease_are_asked_for(
+        self, alice: Client, pool: Pool
+    ) -> None:
+        self.reserve(alice, fill(pool, nodes="2", gang_topology="same-rack", lease="90m"))
+        made = Reservation.objects.get()
+        assert made.request["gang"] == {"nodes": 2, "topology": "same-rack"}
+        assert made.lease_seconds == 5_400
+        page = text(alice.get("/reserve"))
+        assert '<option value="same-rack">in one rack</option>' in page
+        assert '<details class="more">' in page
+
+    @pytest.mark.parametrize(
+        ("field", "value", "said"),
+        [
+            ("nodes", "0", "At least 1."),
+            ("nodes", "two", "A whole number, please."),
+            ("lease", "soon", "Not a duration"),
+            ("lease", "400 weeks", "At most 157680000."),
+        ],
+    )
+    @pytest.mark.rule("U2")
+    def test_what_is_wrong_behind_more_opens_it(
+        self, alice: Client, pool: Pool, field: str, value: str, said: str
+    ) -> None:
+        page = text(self.reserve(alice, fill(pool, **{field: value})))
+        assert f'<span class="error" id="{field}-error">{said}' in page
+        assert '<details class="more" open>' in page
+
     def test_a_refusal_by_quota_is_said_above_the_form(self, alice: Client, pool: Pool) -> None:
         make.grant("acme", gpus=1)
         response = self.reserve(alice, fill(pool))

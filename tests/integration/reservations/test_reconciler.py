@@ -327,3 +327,23 @@ def test_who_loses_to_rivals_again_is_tried_again_within_a_second(clock, monkeyp
     monkeypatch.setattr(placement, "place", lambda *_, **__: lost)
     outcome = reconciler.reconcile(waiting.pk, make.fence)
     assert outcome.instant == clock.now() + timedelta(seconds=1)
+
+
+@pytest.mark.rule("R17")
+@pytest.mark.parametrize("late", ["0s", "1ms", "5h"])
+def test_once_its_start_has_passed_the_window_begins_when_it_is_placed_with_all_its_length(
+    clock, late
+):
+    pool, alice = make.pool(gpus=8), cast.caller("alice")
+    blocker = make.reservation(alice, pool, gpus=8, duration="30d")
+    start = clock.now_ms() + 2 * 3_600_000
+    waiting = make.reservation(alice, pool, gpus=1, start=start, duration="3h")
+    clock.advance("2h")
+    if late != "0s":
+        clock.advance(late)
+    ending.release(alice, reservation_id=blocker.pk)
+    make.look_at_pool(pool)
+    waiting.refresh_from_db()
+    assert waiting.starts_at == clock.now()
+    assert waiting.ends_at == clock.now() + timedelta(hours=3)
+    assert waiting.request["start"] == start, "what was asked for stays what it was"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bettercompute import clock
 from nodes import checks as node_checks
 from nodes import inventory
 from nodes.models import Node, NodeResource
@@ -75,3 +76,22 @@ def test_a_quota_that_was_cut_below_its_use_lets_go_and_admits_what_fits_again()
     assert release(api, second) == "released"
     assert api.post("/reservations", body | {"idempotencyKey": "a"}).status_code == 201
     assert invariants.violations() == []
+
+
+@pytest.mark.rule("R22", "R33")
+def test_what_its_host_cannot_carry_any_longer_is_bounded_by_its_own_end() -> None:
+    """Nobody comes next: the host itself has too little to promise more."""
+    pool, api = make.pool(gpus=4, perGpu={"vcpu": 40, "memoryGiB": 1}), cast.api("alice")
+    node = Node.objects.get()
+    held = make.reservation(cast.caller("alice"), pool)
+    assert held.ends_at is not None
+    end = clock.to_ms(held.ends_at)
+    where = f"/reservations/{held.pk}"
+    asked = f"{where}/extension?tenantId={held.tenant_id}"
+    assert api.get(asked).json() == {"availableUntil": None}
+
+    inventory.apply(node.pk, supply.host(node.name, gpus=4, vcpu=32))  # 30 are left, it has 40
+    assert api.get(asked).json() == {"availableUntil": end}
+    body = {"tenantId": held.tenant_id, "by": "1h", "idempotencyKey": "longer"}
+    made = api.post(f"{where}/extend", body).json()
+    assert (made["extended"], made["availableUntil"]) == (False, end)

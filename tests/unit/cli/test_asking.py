@@ -40,7 +40,8 @@ def test_everything_can_be_asked() -> None:
     wanted = ask(
         "--class", "gpu.mig", "--profile", "1g.10gb", "--count", "2-6", "--model", "H100",
         "--topology", "same-numa", "--nodes", "2", "--cpus", "16", "--memory", "1TiB",
-        "--kubernetes", "--spot", "--lease", "90 minutes", "--for", "1d 12h", "--start", "in 2h",
+        "--gang-topology", "same-rack", "--kubernetes", "--spot", "--lease", "90 minutes",
+        "--for", "1d 12h", "--start", "in 2h",
     )  # fmt: skip
     assert wanted.fields == {
         "devices": [
@@ -56,7 +57,7 @@ def test_everything_can_be_asked() -> None:
         "start": answers.NOW_MS + answers.HOUR_MS,
         "binding": "kubernetes",
         "spot": True,
-        "gang": {"nodes": 2},
+        "gang": {"nodes": 2, "topology": "same-rack"},
         "resources": {"vcpu": 16, "memoryGiB": 1_024},
         "lease_seconds": 5_400,
     }
@@ -72,6 +73,12 @@ def test_what_is_asked_is_valid_on_the_wire() -> None:
     import json
 
     ReservationRequest.model_validate_json(json.dumps(body))
+
+
+@pytest.mark.rule("R16")
+def test_where_several_nodes_stand_is_asked_of_several_nodes() -> None:
+    with pytest.raises(click.UsageError, match="give --nodes, too"):
+        ask("--gang-topology", "same-rack")
 
 
 def test_zero_host_resources_are_said() -> None:
