@@ -68,6 +68,7 @@ CHECKS: tuple[str, ...] = (
     "nodes.checks:ALL",
     "pools.checks:ALL",
     "reservations.checks:ALL",
+    "reservations.series.checks:ALL",
 )
 
 

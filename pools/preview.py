@@ -5,51 +5,39 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bettercompute import clock
-from bettercompute.iam import decisions, memberships
+from bettercompute.iam import memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
 from bettercompute.wire.reservations import ReservationRequest
-from pools import attributes, catalogue, earliest, prices, quota, requests, shares, snapshot
+from pools import (
+    catalogue,
+    earliest,
+    judging,
+    occurrences,
+    prices,
+    quota,
+    requests,
+    shares,
+    snapshot,
+)
 from pools.catalogue import PoolAccess
 from pools.planner import reasons as planner
 from pools.planner.plan import NoFit, Plan
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 
-CREATE = "compute:reservations:create"
-NOT_YET_AN_ID = "rsv_preview"
-
 _RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Where it would go once others have given way, from when on, and how many of them."""
-
-    plan: Plan
-    start: datetime
-    giving_way: int
-
-
-# Whoever knows of reservations says whether some would give way; this app does not.
-MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
-
-
-# And whoever knows what is spent says what a create would refuse of it.
-Beyond = Callable[[PoolAccess, NormalisedRequest, datetime], Sequence[wire.Reason]]
 
 
 def preview(
     caller: Caller,
     wanted: ReservationRequest,
     *,
-    make_room: MakeRoom | None = None,
-    beyond: Beyond | None = None,
+    make_room: judging.MakeRoom | None = None,
+    beyond: judging.Beyond | None = None,
 ) -> wire.Preview:
     """The answer for a valid request, whether it fits or not; ``reservations.previews`` is whole.
 
@@ -68,8 +56,8 @@ def preview(
     charges = shares.charges(request, share, access)
     after = quota.after(caller.tenant_id, charges, pool_id=access.pool_id)
     refused = [
-        *_denials(caller, access, request, share, now_ms),
-        *_over_quota(after, charges),
+        *judging.denials(caller, access, request, share, now_ms),
+        *judging.over_quota(after, charges),
         *(() if beyond is None else beyond(access, request, now)),
     ]
     found = _look(access, request, share, now)
@@ -83,6 +71,13 @@ def preview(
     passes = earliest.may_come((reason.filter, reason.until_ms) for reason in busy)
     if passes and not refused:
         first = _earliest(caller, access, request, share, now)
+    repeated = None
+    if request.recurrence is not None:
+        asked = occurrences.Asked(request, access, share, charges)
+        repeated = occurrences.previewed(
+            caller, asked, quotas=after, now=now, make_room=make_room, beyond=beyond
+        )
+        reasons = next((each.reasons for each in repeated if not each.fits), [])
     return wire.Preview(
         fits=not reasons,
         nodes=_nodes(found),
@@ -91,10 +86,11 @@ def preview(
         reasons=reasons,
         earliest=None if first is None else clock.to_ms(first),
         preempts=None if room is None else _preempts(room),
+        occurrences=repeated,
     )
 
 
-def _preempts(room: Room) -> wire.Preemption:
+def _preempts(room: judging.Room) -> wire.Preemption:
     return wire.Preemption(reservations=room.giving_way, start=clock.to_ms(room.start))
 
 
@@ -115,7 +111,7 @@ def _earliest(
     if found is None:
         return None
     then = request.starting(clock.to_ms(found))
-    denied = _denials(caller, access, then, share, clock.to_ms(now))
+    denied = judging.denials(caller, access, then, share, clock.to_ms(now))
     return None if denied else found
 
 
@@ -137,44 +133,6 @@ def _look(
         end=start + timedelta(milliseconds=request.duration_ms),
         rng=_RNG,
     )
-
-
-def _denials(
-    caller: Caller,
-    access: PoolAccess,
-    request: NormalisedRequest,
-    share: Share,
-    now_ms: int,
-) -> list[wire.Reason]:
-    """A denial is a reason here, not a 403."""
-    decision = decisions.decide(
-        caller,
-        CREATE,
-        resource_id=NOT_YET_AN_ID,
-        attributes=attributes.of(access, request, share, now_ms=now_ms),
-    )
-    messages = [] if decision.allowed else [decision.message]
-    messages += catalogue.refusals(access, request, now_ms=now_ms)
-    return [wire.Reason(filter=wire.Filter.POLICY, needs=message) for message in messages]
-
-
-def _over_quota(after: list[quota.Usage], charges: Mapping[str, int]) -> list[wire.Reason]:
-    return [
-        wire.Reason(
-            filter=wire.Filter.QUOTA,
-            needs=f"{charges[row.resource]} {row.resource}{_OF_QUOTA[row.scope]}, of which"
-            f" {max(0, row.max - row.used + charges[row.resource])} are left of {row.max}",
-        )
-        for row in after
-        if row.used > row.max
-    ]
-
-
-_OF_QUOTA: Mapping[quota.Scope, str] = {
-    "tenant": "",
-    "pool": " in this pool",
-    "offer": " by this pool's offer",
-}
 
 
 def _nodes(found: Plan | NoFit) -> list[wire.PreviewNode]:

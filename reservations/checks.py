@@ -1,6 +1,6 @@
 """Invariants of reservations, as queries that answer the offenders (C39)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bettercompute import findings, sql
 from bettercompute.findings import Check, Finding
@@ -124,6 +124,11 @@ ALL: tuple[Check, ...] = (
 
 def _offenders(statement: str, *, check: str, says: str, do: str) -> Iterable[Finding]:
     found = [key for (key,) in CHECKS.all(statement)]
+    yield from finding(found, check=check, says=says, do=do)
+
+
+def finding(found: Sequence[str], *, check: str, says: str, do: str) -> Iterable[Finding]:
+    """One finding for all of these, where there are any."""
     if found:
         shown = ", ".join(found[:OFFENDERS_SHOWN_MAX])
         yield Finding(check=check, message=f"{len(found)} {says}: {shown}", do=do)

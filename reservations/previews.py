@@ -8,9 +8,10 @@ from bettercompute.iam.callers import Caller
 from bettercompute.wire.capacity import Preview
 from bettercompute.wire.reasons import Reason
 from bettercompute.wire.reservations import ReservationRequest
+from pools import judging
 from pools import preview as capacity
 from pools.catalogue import PoolAccess
-from pools.preview import Room
+from pools.judging import Room
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 from reservations import admission, preemption, spending
@@ -34,7 +35,7 @@ def _over_budget(
 
 def _make_room(access: PoolAccess, request: NormalisedRequest, share: Share) -> Room | None:
     """Who a create would make give way."""
-    claim = admission.claim_of(capacity.NOT_YET_AN_ID, request, access, share)
+    claim = admission.claim_of(judging.NOT_YET_AN_ID, request, access, share)
     chosen = preemption.look(claim)
     if chosen is None:
         return None

@@ -26,8 +26,21 @@ class Preemption(AnswerModel):
     start: int
 
 
+class PreviewOccurrence(AnswerModel):
+    """One occurrence of a recurrence: whether it would be booked, and why not."""
+
+    start: int
+    end: int
+    fits: bool
+    reasons: list[Reason]
+
+
 class Preview(AnswerModel):
-    """Answer of `POST /capacity/preview`: always 200 for a valid body."""
+    """Answer of `POST /capacity/preview`: always 200 for a valid body.
+
+    With a recurrence it fits where every occurrence does; else the reasons are those of the first
+    that does not, and `nodes` are the first occurrence's.
+    """
 
     fits: bool
     nodes: list[PreviewNode]
@@ -36,3 +49,5 @@ class Preview(AnswerModel):
     reasons: list[Reason]
     earliest: int | None = None
     preempts: Preemption | None = None
+    #: with a recurrence: each occurrence that is near enough to be booked, up to 60
+    occurrences: list[PreviewOccurrence] | None = None

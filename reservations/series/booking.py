@@ -13,7 +13,16 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.iam.callers import Caller
 from bettercompute.states import ReservationState
 from pools import catalogue, requests, shares
-from reservations import admission, conditions, lifecycle, moments, outcomes, queries
+from pools.planner.plan import NoFit
+from reservations import (
+    admission,
+    conditions,
+    lifecycle,
+    moments,
+    outcomes,
+    preemption,
+    queries,
+)
 from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation, Series
@@ -66,6 +75,9 @@ def _book(caller: Caller, draft: Reservation, fence: Fence) -> None:
     decision = admission.judge(caller, ask, draft.id)
     decision.require()
     found = admission.look(ask, draft.id)
+    claim = admission.claim_of(draft.id, request, access, ask.share)
+    lacks_room = isinstance(found, NoFit) and not access.queued
+    makes_way = lacks_room and preemption.look(claim) is not None
     with fence():
         if not rows.hold_open(draft):
             return
@@ -77,9 +89,11 @@ def _book(caller: Caller, draft: Reservation, fence: Fence) -> None:
         outcome = admission.commit(
             reservation, ask, found, decision=decision, effects=effects, retry_at=None
         )
-        if isinstance(outcome, Unplaced):
+        if isinstance(outcome, Unplaced) and not makes_way:
             raise _DoesNotFit(outcome)
         effects.flush()
+    if makes_way:
+        preemption.try_preempt(claim, fence)  # if that is too late, it waits, until it would begin
 
 
 def _is_unbooked(reservation: Reservation) -> bool:

@@ -13,7 +13,7 @@ from bettercompute.failpoints import Failpoint
 from bettercompute.iam import callers, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.states import SeriesState
-from pools import catalogue
+from pools import catalogue, occurrences
 from reservations import conditions, ownership
 from reservations.conditions import ConditionType
 from reservations.models import Series
@@ -70,9 +70,9 @@ def _next(key: str, fence: Fence, *, resolved: bool) -> Outcome:
     wanted = [seen.unbooked_at, seen.retry_at if resolved else now + OWNER_RECHECK]
     if series.next_at is None:
         wanted.append(seen.last_at)
-    elif seen.ahead >= rollout.AHEAD_MAX:
+    elif seen.ahead >= occurrences.AHEAD_MAX:
         wanted.append(seen.first_ahead)
     else:
         access = catalogue.of_tenant(series.tenant_id, series.pool_id)
-        wanted.append(series.next_at - rollout.horizon(access))
+        wanted.append(series.next_at - occurrences.horizon(access))
     return At(max(clock.now(), min(at for at in wanted if at is not None)))

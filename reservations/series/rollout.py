@@ -7,14 +7,14 @@ booked, or why not yet, or that its time came first.
 
 import itertools
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bettercompute import clock
 from bettercompute.coordination.fencing import Fence
 from bettercompute.iam.decisions import Attributes
 from bettercompute.states import SeriesState
-from pools import attributes, catalogue, requests, shares
+from pools import attributes, catalogue, occurrences, requests, shares
 from pools.catalogue import PoolAccess
 from pools.requests import NormalisedRequest
 from reservations import admission, drafts
@@ -24,7 +24,6 @@ from reservations.models import Series
 from reservations.series import rows
 
 STEP_MAX = 10  # of one run, so that others of its shard get their turn
-AHEAD_MAX = 120  # occurrences ahead that have rows
 
 
 def roll(series_id: str, fence: Fence) -> None:
@@ -46,22 +45,15 @@ def roll(series_id: str, fence: Fence) -> None:
             rows.amend(locked, {"next_at": _before_cut(locked, next(following, None))})
 
 
-def horizon(access: PoolAccess) -> timedelta:
-    """How far ahead occurrences of a pool are booked."""
-    policy = access.policy
-    most = policy.recurrence_ahead
-    return timedelta(milliseconds=min(most, policy.max_ahead or most))
-
-
 def _due(series: Series, access: PoolAccess) -> Iterator[datetime]:
     """The next occurrences that have no row, as far as the horizon and the most ahead go."""
     assert series.next_at is not None
-    latest = series.read_at + horizon(access)
+    latest = series.read_at + occurrences.horizon(access)
     ahead = rows.look(series.id).ahead
     for start in rows.recurrence_of(series).starts():
         if start < series.next_at:
             continue
-        if start > latest or ahead >= AHEAD_MAX or _before_cut(series, start) is None:
+        if start > latest or ahead >= occurrences.AHEAD_MAX or _before_cut(series, start) is None:
             return
         ahead += start > series.read_at
         yield start

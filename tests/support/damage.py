@@ -28,7 +28,8 @@ from outbox import dispatch
 from pools import quota
 from pools.models import QuotaUsage
 from reservations import ending
-from reservations.models import Allocation, Reservation
+from reservations.models import Allocation, Reservation, Series
+from reservations.series import rollout
 from tests.support import cast, make, supply
 
 ROLES = ("worker", "web", "beat", "gateway")
@@ -43,6 +44,7 @@ class World:
     pending: Reservation
     ended: Reservation
     free_device: str
+    series: str  # some of its occurrences are written down, none but the first is booked
 
     @property
     def allocation(self) -> Allocation:
@@ -66,6 +68,9 @@ def healthy() -> World:
     ended = make.reservation(alice, pool, gpus=1)
     ending.release(alice, reservation_id=ended.pk)
     make.look(ended)
+    fortnight = {"rule": "FREQ=DAILY;COUNT=14", "timeZone": "UTC"}
+    series = make.series(alice, pool, recurrence=fortnight)
+    rollout.roll(series, make.fence)
     Policy.objects.create(name="good", text="forbid(principal, action, resource);")
     projection.record("rsv_seen", "reservation", alice.tenant_id, {"gpus": 8})
     for role in ROLES:
@@ -76,7 +81,7 @@ def healthy() -> World:
     node = Node.objects.get(pool=pool)
     held = set(active.allocations.get().device_ids)
     free = next(device for device in supply.devices(node) if device not in held)
-    return World(node, active, pending, ended, free)
+    return World(node, active, pending, ended, free, series)
 
 
 _role_timeouts = timeouts.unset
@@ -404,6 +409,31 @@ def an_end_has_passed(world: World, patch: pytest.MonkeyPatch) -> None:
     )
     for table in ("device_bookings", "resource_bookings"):
         run(f"UPDATE {table} SET during = {past} WHERE allocation_id = %s", world.allocation.pk)
+
+
+@_breaks("series.queued")
+def nobody_will_look_at_a_series(world: World, patch: pytest.MonkeyPatch) -> None:
+    WorkItem.objects.filter(kind="series", key=world.series).delete()
+
+
+@_breaks("series.occurrences")
+def occurrences_near_enough_have_no_rows(world: World, patch: pytest.MonkeyPatch) -> None:
+    Series.objects.filter(pk=world.series).update(created_at=clock.now() - timedelta(hours=2))
+
+
+@_breaks("series.occurrences")
+def an_occurrence_is_not_tried(world: World, patch: pytest.MonkeyPatch) -> None:
+    run(
+        "UPDATE reservations SET retry_at = compute_now() - interval '2 hours'"
+        " WHERE series_id IS NOT NULL AND state = 'draft'"
+    )
+
+
+@_breaks("series.owner")
+def nobody_answers_for_a_series(world: World, patch: pytest.MonkeyPatch) -> None:
+    Series.objects.filter(pk=world.series).update(
+        conditions=[{"type": "OwnerUnresolved", "reason": "NoMember"}]
+    )
 
 
 # --- other sessions: done by the test, which keeps them open -------------------------------------

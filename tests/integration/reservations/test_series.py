@@ -253,3 +253,15 @@ def test_an_unbooked_occurrence_outlives_a_day_as_a_draft(clock):
     for each in repeating.occurrences(series):
         reconciler.reconcile(each.pk, make.fence)
     assert repeating.states(series)[1:] == ["draft"] * 4
+
+
+@pytest.mark.rule("R19")
+def test_spot_gives_way_to_an_occurrence_as_to_any_reservation(clock):
+    pool = make.pool(gpus=1)
+    spot = repeating.blocked(pool, "2026-03-05T15:00", spot=True)
+    series = repeating.opened(pool)
+    assert repeating.states(series) == ["placed"] * 5
+    spot.refresh_from_db()
+    assert spot.state == "pending", "it goes back in line"
+    assert repeating.occurrences(series)[2].starts_at == repeating.at("2026-03-05T15:00")
+    assert invariants.violations() == []

@@ -1,0 +1,71 @@
+"""What a preview judges besides where it fits: denials, quotas, and who would give way (R20)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bettercompute.iam import decisions
+from bettercompute.iam.callers import Caller
+from bettercompute.wire import capacity as wire
+from pools import attributes, catalogue, quota
+from pools.catalogue import PoolAccess
+from pools.planner.plan import Plan
+from pools.requests import NormalisedRequest
+from pools.shares import Share
+
+CREATE = "compute:reservations:create"
+NOT_YET_AN_ID = "rsv_preview"
+
+_OF_QUOTA: Mapping[quota.Scope, str] = {
+    "tenant": "",
+    "pool": " in this pool",
+    "offer": " by this pool's offer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where it would go once others have given way, from when on, and how many of them."""
+
+    plan: Plan
+    start: datetime
+    giving_way: int
+
+
+# Whoever knows of reservations says whether some would give way; this app does not.
+MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
+
+# And whoever knows what is spent says what a create would refuse of it.
+Beyond = Callable[[PoolAccess, NormalisedRequest, datetime], Sequence[wire.Reason]]
+
+
+def denials(
+    caller: Caller,
+    access: PoolAccess,
+    request: NormalisedRequest,
+    share: Share,
+    now_ms: int,
+) -> list[wire.Reason]:
+    """A denial is a reason here, not a 403."""
+    decision = decisions.decide(
+        caller,
+        CREATE,
+        resource_id=NOT_YET_AN_ID,
+        attributes=attributes.of(access, request, share, now_ms=now_ms),
+    )
+    messages = [] if decision.allowed else [decision.message]
+    messages += catalogue.refusals(access, request, now_ms=now_ms)
+    return [wire.Reason(filter=wire.Filter.POLICY, needs=message) for message in messages]
+
+
+def over_quota(after: list[quota.Usage], charges: Mapping[str, int]) -> list[wire.Reason]:
+    """The quotas that these charges would pass; ``after`` has them counted."""
+    return [
+        wire.Reason(
+            filter=wire.Filter.QUOTA,
+            needs=f"{charges[row.resource]} {row.resource}{_OF_QUOTA[row.scope]}, of which"
+            f" {max(0, row.max - row.used + charges[row.resource])} are left of {row.max}",
+        )
+        for row in after
+        if row.used > row.max
+    ]
