@@ -11,7 +11,6 @@ everybody else out (C9), and everything after it is what happens at any end with
 (R24, R35). Spot makes nobody give way; nor does an extension, or a repair.
 """
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -38,8 +37,6 @@ PREEMPTION = sql.load(__package__, "preemption")
 
 ATTEMPTS_MAX = 3
 CANDIDATES_MAX = 500  # the cheapest; what is behind these stays
-
-_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +177,7 @@ def _choose(
         claim.demand,
         whole,
         _held(claim, window, list(versions)),
-        rng=_RNG,
+        rng=placement.RNG,
         exclude_nodes=_failed_nodes(claim),
     )
     if choice is None or not (choice.victims or (with_notice and _gives_way_already(claim))):

@@ -6,7 +6,6 @@ lets it; else all of it moves. The new devices are booked before the old ones ar
 nothing is lost where nothing better is to be had; then it is ``Degraded``, and tried again.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,8 +24,6 @@ from reservations import ending, lifecycle, moments, pending, placement, queries
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 from reservations.placement import Claim, Placed
-
-_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def _look(claim: Claim, replaced: Sequence[Allocation], exclude: frozenset[str])
         claim.demand,
         start=window.start,
         end=window.end,
-        rng=_RNG,
+        rng=placement.RNG,
         exclude_nodes=exclude,
     )
     return None if isinstance(found, NoFit) else _Repair(claim, tuple(replaced), found)

@@ -74,7 +74,7 @@ class InlineDatabase:
 def controlled(time: Time, chance: Chance) -> Iterator[None]:
     """Let the product draw its chance and read its time here."""
     instead: list[tuple[ModuleType, str, object]] = [
-        (placement, "_RNG", chance.random),
+        (placement, "RNG", chance.random),
         (preview, "_RNG", chance.random),
         (workqueue, "random", chance.random),
         (sessions, "secrets", chance),

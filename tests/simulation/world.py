@@ -91,6 +91,8 @@ def _body(rng: random.Random, now_ms: int) -> dict[str, Any]:
         body["tolerations"] = [{"key": "maintenance", "op": "exists"}]
     if rng.random() < 0.15:
         body["leaseSeconds"] = 900
+    if rng.random() < 0.3:
+        body["spot"] = True
     return body
 
 
