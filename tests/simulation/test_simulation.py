@@ -93,7 +93,7 @@ def test_without_the_exclusion_constraint_two_hold_one_device_and_a_short_histor
     # Races are likeliest while there is something to race for: many short runs.
     # Gateways have nothing to do with it, so there is something to leave out.
     weights = {"web": 20, "worker": 1, "gateway": 3, "network": 3}
-    result = _first_failure(range(19, 80), weights, steps=60)
+    result = _first_failure(range(112, 180), weights, steps=60)
     assert result.kind == "bookings.overlap"
     shorter = report.shortened(result, Budget(seconds=60, tries=8))
     assert shorter.kind == result.kind
