@@ -42,6 +42,7 @@ api_v1 = [
     path("pools", pools.PoolsView.as_view()),
     path("pools/<str:pool_id>", pools.PoolView.as_view()),
     path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),
+    path("pools/<str:pool_id>/fragmentation", pools.FragmentationView.as_view()),
     path("capacity/preview", reservations.PreviewView.as_view()),
     path("quotas", pools.QuotasView.as_view()),
     path("nodes", nodes.NodesView.as_view()),

@@ -7,7 +7,7 @@ from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import pools as wire
 from bettercompute.wire.base import TenantQuery
-from pools import queries, quota
+from pools import fragmentation, queries, quota
 
 
 class PoolsView(ApiView):
@@ -42,6 +42,16 @@ class TimelineView(ApiView):
         return self.answer(
             queries.timeline(caller, pool_id, start_ms=wanted.start, end_ms=wanted.end)
         )
+
+
+class FragmentationView(ApiView):
+    """One pool's free devices, and how they lie together."""
+
+    @schema.describe(query=TenantQuery, answers={200: wire.Fragmentation})
+    def get(self, request: Request, pool_id: str) -> HttpResponse:
+        """Get how much of a pool is free in one piece now, by kind of device."""
+        caller = self.caller(self.query(TenantQuery).tenant_id)
+        return self.answer(fragmentation.of_pool(caller, pool_id))
 
 
 class QuotasView(ApiView):

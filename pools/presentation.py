@@ -9,6 +9,7 @@ from itertools import pairwise
 from django.urls import reverse
 
 from bettercompute.pages import axis, moments, parts, spans
+from bettercompute.wire import pools as wire
 from pools import quota
 from pools.catalogue import NoShow, PoolAccess, Spot
 from pools.models import Placer
@@ -55,6 +56,18 @@ class Row:
     spark: tuple[Bar, ...]
     spark_label: str
     next_change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """How the free devices of one kind lie together."""
+
+    label: str
+    free: str
+    largest: str
+    whole_nodes: str
+    fits: str
+    unusable: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +178,21 @@ def quota_lines(
 def quotas_in(pool_id: str, usages: Iterable[Usage]) -> list[Usage]:
     """Those of a tenant's quotas that limit what it holds in a pool."""
     return [usage for usage in usages if usage.pool_id in (None, pool_id)]
+
+
+def lying(found: wire.Fragmentation) -> tuple[Lying, ...]:
+    """How what is free lies together, a line for each kind of device."""
+    return tuple(
+        Lying(
+            label=f"{kind.total:,} × {kind.model} {kind.profile or ''}".rstrip(),
+            free=f"{kind.free:,}",
+            largest=str(kind.largest_block),
+            whole_nodes=f"{kind.whole_nodes:,}",
+            fits=", ".join(f"{each.requests:,} × {each.size}" for each in kind.blocks),
+            unusable=f"{kind.fragmentation_milli / 10:.1f} %",
+        )
+        for kind in found.kinds
+    )
 
 
 def limits(pool: PoolAccess) -> tuple[parts.Fact, ...]:

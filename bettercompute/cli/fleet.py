@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from bettercompute.cli import asking, readers, views
+from bettercompute.cli import asking, fragmentation, readers, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
@@ -31,10 +31,19 @@ def capacity(session: Session, /, *, preview: bool, **given: Any) -> None:
 
 
 @click.command()
+@click.argument("pool", required=False)
 @sessions.command
-def pools(session: Session) -> None:
-    """List the pools you may book, what is free, and your quotas."""
+def pools(session: Session, /, *, pool: str | None) -> None:
+    """List the pools you may book, what is free, and your quotas.
+
+    With the name or id of a POOL: how much of it is free in one piece.
+    """
     with session.client() as client:
+        if pool is not None:
+            found_pool = client.pools.find(pool)
+            lying = client.pools.fragmentation(found_pool.id)
+            session.out.show(fragmentation.shown(lying))
+            return
         found, quotas = client.pools.list(), client.quotas()
     reader = readers.here({pool.id: pool.name for pool in found})
     session.out.show(views.pools(found, quotas, reader))

@@ -99,6 +99,7 @@ class Pools(Group):
     get = _call(pools.get)
     find = _call(pools.find)
     timeline = _call(pools.timeline)
+    fragmentation = _call(pools.fragmentation)
 
 
 class Operating(Group):

@@ -2,7 +2,7 @@
 
 from bettercompute.client import accounts, calls, failures, flows
 from bettercompute.client.flows import Api, Flow
-from bettercompute.wire.pools import Pool, PoolList, Quota, QuotaList, Timeline
+from bettercompute.wire.pools import Fragmentation, Pool, PoolList, Quota, QuotaList, Timeline
 
 
 def list_(api: Api) -> Flow[list[Pool]]:
@@ -46,6 +46,13 @@ def timeline(
     call = calls.get(f"/pools/{calls.segment(pool_id)}/timeline", Timeline, tenantId=tenant_id)
     given = [(name, str(at)) for name, at in window.items() if at is not None]
     return (yield from flows.exchange(api, calls.with_query(call, given)))
+
+
+def fragmentation(api: Api, pool_id: str) -> Flow[Fragmentation]:
+    """How much of a pool is free in one piece now, by kind of device."""
+    tenant_id = yield from accounts.tenant_id_if_named(api)
+    path = f"/pools/{calls.segment(pool_id)}/fragmentation"
+    return (yield from flows.exchange(api, calls.get(path, Fragmentation, tenantId=tenant_id)))
 
 
 def quotas(api: Api) -> Flow[list[Quota]]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from bettercompute.pages import axis, parts, rendering, timeline, visitors
 from bettercompute.pages.visitors import Visitor
 from pools import console as pools
-from pools import presentation, quota, supply
+from pools import fragmentation, presentation, quota, supply
 from reservations import calendar
 
 _RANGES = (
@@ -31,6 +31,7 @@ class Page:
     tiles: tuple[parts.Tile, ...]
     ranges: tuple[parts.Link, ...]
     timeline: timeline.Timeline
+    lying: tuple[presentation.Lying, ...]
     limits: tuple[parts.Fact, ...]
     quota: tuple[parts.QuotaLine, ...]
 
@@ -47,6 +48,7 @@ def pool(request: HttpRequest, visitor: Visitor, pool_id: str) -> HttpResponse:
         tiles=_tiles(row, found),
         ranges=_links(pool_id, chosen),
         timeline=_timeline(visitor, pool_id, _scale(chosen, visitor.now)),
+        lying=presentation.lying(fragmentation.of_access(found.access)),
         limits=presentation.limits(found.access),
         quota=presentation.quota_lines(
             presentation.quotas_in(pool_id, quota.usage(visitor.caller.tenant_id))

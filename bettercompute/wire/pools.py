@@ -59,6 +59,38 @@ class PoolList(AnswerModel):
     next_cursor: str | None = None
 
 
+class Block(AnswerModel):
+    """How many requests of so many devices on one node fit at once."""
+
+    size: int
+    requests: int
+
+
+class FragmentationKind(AnswerModel):
+    """How the free devices of one kind lie together, on the nodes that take work now."""
+
+    device_class: DeviceClass = Field(alias="class")
+    model: str
+    profile: str | None
+    total: int
+    free: int
+    #: the most that one node has free
+    largest_block: int
+    #: nodes of which every device is free, and how many devices these have
+    whole_nodes: int
+    in_whole_nodes: int
+    blocks: list[Block]
+    #: thousandths of the free devices that requests of 1, 2, 4, … on one node cannot use
+    fragmentation_milli: int
+
+
+class Fragmentation(AnswerModel):
+    """What of a pool is free in one piece, now."""
+
+    pool_id: str
+    kinds: list[FragmentationKind]
+
+
 class TimelineBooking(AnswerModel):
     """When a device is taken; by whom is said of the caller's own bookings only (R38)."""
 

@@ -130,6 +130,7 @@ VIEWS = {
     f"{API}/reservations/<str:reservation_id>/extension",
     f"{API}/pools",
     f"{API}/pools/<str:pool_id>/timeline",
+    f"{API}/pools/<str:pool_id>/fragmentation",
     f"{API}/quotas",
     f"{API}/nodes",
     f"{API}/openapi.json",

@@ -175,6 +175,7 @@ class TestPools:
     ) -> None:
         theirs = make.reservation(cast.caller("bob"), pool, gpus=4)
         page = text(alice.get(f"/pools/{pool.pk}?range=7d"))
+        assert "Free in one piece" in page
         assert f'href="/reservations/{theirs.pk}"' in page
         assert "bob · 4 devices" in page
 

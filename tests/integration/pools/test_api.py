@@ -63,6 +63,25 @@ def test_what_cannot_be_placed_on_is_not_counted(pool):
     assert (found["total"], found["free"], found["nodes"], found["devices"]) == (0, 0, 1, [])
 
 
+@pytest.mark.rule("R15")
+def test_how_free_devices_lie_together(pool):
+    made = Node.objects.get(pool=pool)
+    halved, cordoned, serviced = (supply.node(pool, gpus=4) for _ in range(3))
+    eligibility.cordon(cordoned.pk)
+    eligibility.quarantine(supply.devices(serviced)[0], reason="test")
+    bookings.book(allocation_id="alloc_a", device_ids=supply.devices(halved)[:3], **supply.window())
+    later = supply.window(timedelta(hours=5))
+    bookings.book(allocation_id="alloc_b", device_ids=supply.devices(made)[:1], **later)
+    found = answer(cast.api("alice").get(f"/pools/{pool.pk}/fragmentation"))
+    whole = len(supply.devices(made))
+    (kind,) = found["kinds"]
+    assert (found["poolId"], kind["class"], kind["model"]) == (pool.pk, "gpu", "H100")
+    assert (kind["total"], kind["free"]) == (whole + 4 + 3, whole + 1 + 3)
+    assert (kind["largestBlock"], kind["wholeNodes"], kind["inWholeNodes"]) == (whole, 2, whole + 3)
+    assert {"size": 2, "requests": whole // 2 + 1} in kind["blocks"]
+    assert 0 < kind["fragmentationMilli"] < 1_000
+
+
 def test_the_list_has_what_the_tenant_may_book(pool):
     mallory = cast.api("mallory")
     assert answer(mallory.get("/pools")) == {"items": [], "nextCursor": None}
@@ -76,7 +95,13 @@ def test_the_list_has_what_the_tenant_may_book(pool):
 @pytest.mark.rule("R38")
 def test_another_tenants_id_in_the_query_is_not_found(pool):
     acme = cast.tenant().pk
-    for path in ("/pools", f"/pools/{pool.pk}", f"/pools/{pool.pk}/timeline", "/quotas"):
+    for path in (
+        "/pools",
+        f"/pools/{pool.pk}",
+        f"/pools/{pool.pk}/timeline",
+        f"/pools/{pool.pk}/fragmentation",
+        "/quotas",
+    ):
         cast.problem(cast.api("mallory").get(f"{path}?tenantId={acme}"), 404, "NOT_FOUND")
     body = {
         "tenantId": acme,
@@ -93,7 +118,11 @@ def test_a_policy_may_hide_pools(pool):
     policies.create(cast.caller("alice"), draft=draft, platform=False)
     bob = cast.api("bob")
     assert answer(bob.get("/pools"))["items"] == []
-    for path in (f"/pools/{pool.pk}", f"/pools/{pool.pk}/timeline"):
+    for path in (
+        f"/pools/{pool.pk}",
+        f"/pools/{pool.pk}/timeline",
+        f"/pools/{pool.pk}/fragmentation",
+    ):
         problem = cast.problem(bob.get(path), 403, "ACCESS_DENIED")
         assert "No looking at pools." in problem["detail"]
 
@@ -188,7 +217,8 @@ def test_the_preview_is_always_200_for_a_valid_body(pool):
     }
     alice = cast.api("alice")
     found = answer(alice.post("/capacity/preview", body))
-    assert set(found) == {"fits", "nodes", "quote", "quotaAfter", "reasons", "earliest"}
+    fields = ("fits", "nodes", "quote", "quotaAfter", "reasons", "earliest", "preempts")
+    assert set(found) == set(fields)
     assert (found["fits"], found["quote"]["gpuHours"]) == (True, 4.0)
     body["devices"][0]["count"] = 5
     (reason,) = answer(alice.post("/capacity/preview", body))["reasons"]

@@ -149,3 +149,52 @@ def test_leases_are_the_operators(run: Run, serve: Serve) -> None:
     assert "Only an operator" in result.err
     assert "operator's token" in result.err
     assert "policies" not in result.err
+
+
+FRAGMENTATION = {
+    "poolId": "pool_main",
+    "kinds": [
+        {
+            "class": "gpu",
+            "model": "H100",
+            "profile": None,
+            "total": 16,
+            "free": 9,
+            "largestBlock": 8,
+            "wholeNodes": 1,
+            "inWholeNodes": 8,
+            "blocks": [
+                {"size": 1, "requests": 9},
+                {"size": 8, "requests": 1},
+                {"size": 16, "requests": 0},
+            ],
+            "fragmentationMilli": 111,
+        }
+    ],
+}
+LYING = ("GET", "/pools/pool_main/fragmentation")
+
+
+@pytest.mark.rule("R15")
+def test_one_pool_says_how_much_is_free_in_one_piece(run: Run, serve: Serve) -> None:
+    serve({POOLS: MAIN, LYING: answers.answer(FRAGMENTATION)})
+    result = run("pools", "main")
+    assert result.code == 0
+    header, row = (line.split("  ") for line in result.out.splitlines())
+    assert [cell.strip() for cell in row if cell.strip()] == [
+        "16 × H100",
+        "9",
+        "8",
+        "1 (8 devices)",
+        "9 × 1, 1 × 8",
+        "11.1 %",
+    ]
+    assert header[0] == "DEVICES"
+    assert json.loads(run("pools", "main", "--json").out) == FRAGMENTATION
+
+
+def test_a_pool_that_is_not_there_is_said(run: Run, serve: Serve) -> None:
+    serve({POOLS: MAIN})
+    result = run("pools", "other")
+    assert result.code == Exit.NOT_FOUND
+    assert "There is no pool other" in result.err
