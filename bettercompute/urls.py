@@ -9,6 +9,7 @@ from bettercompute.web import health, openapi
 from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
+from reservations import policy_api as policy
 from reservations import usage_api as usage
 from reservations.series import api as series
 
@@ -23,7 +24,8 @@ api_v1 = [
     path("tokens", iam.TokensView.as_view()),
     path("tokens/<str:token_id>/revoke", iam.TokenRevokeView.as_view()),
     path("policies", iam.PoliciesView.as_view()),
-    path("policies/dry-run", iam.PolicyDryRunView.as_view()),
+    path("policies/dry-run", policy.PolicyDryRunView.as_view()),
+    path("policies/examples", iam.PolicyExamplesView.as_view()),
     path("policies/<str:policy_id>", iam.PolicyView.as_view()),
     path("reservations", reservations.ReservationsView.as_view()),
     path("reservations/<str:reservation_id>", reservations.ReservationView.as_view()),

@@ -1,11 +1,15 @@
 """What a request asks for, as the policies see it (R38): the same for a preview and a create."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from bettercompute.iam import decisions
+from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
-from pools import hardware
+from pools import hardware, prices, quota
 from pools.catalogue import PoolAccess
 from pools.planner.request import Line
+from pools.quota import Held
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 
@@ -27,15 +31,32 @@ def of(access: PoolAccess, request: NormalisedRequest, share: Share, *, now_ms: 
         region=access.region,
         duration_minutes=-(-request.duration_ms // MINUTE_MS),
         lead_minutes=ahead_ms // MINUTE_MS,
+        ahead_minutes=-(-(ahead_ms + request.duration_ms) // MINUTE_MS),
         vcpu=share.totals["vcpu"],
         memory_gib=share.totals["memoryGiB"],
         spot=request.spot,
         binding=str(request.binding),
         nodes=request.node_count,
+        priority=request.priority,
         pool=access.pool_id,
         users=len(request.users),
         shared_with=request.users,
     )
+
+
+def held(caller: Caller, *, owner_id: str, besides: str = "") -> Held | None:
+    """What the owner holds beside this reservation; None where no policy weighs it."""
+    if not decisions.weigh_holdings(caller):
+        return None
+    return quota.held(caller.tenant_id, owner_id, besides=besides)
+
+
+def beside(asked: Attributes, held: Held | None) -> Attributes:
+    """What is asked for, beside what its owner holds."""
+    if held is None:
+        return asked
+    gpus = -(-held.gpu_milli // prices.MILLI)
+    return replace(asked, held_gpus=gpus, held_reservations=held.reservations)
 
 
 def _models(access: PoolAccess, lines: Sequence[Line]) -> tuple[str, ...]:

@@ -51,7 +51,10 @@ def denials(
         caller,
         CREATE,
         resource_id=NOT_YET_AN_ID,
-        attributes=attributes.of(access, request, share, now_ms=now_ms),
+        attributes=attributes.beside(
+            attributes.of(access, request, share, now_ms=now_ms),
+            attributes.held(caller, owner_id=caller.account_id),
+        ),
     )
     messages = [] if decision.allowed else [decision.message]
     messages += catalogue.refusals(access, request, now_ms=now_ms)

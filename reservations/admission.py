@@ -10,7 +10,7 @@
 What fails in between leaves the draft, and the same key decides it again.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from bettercompute.wire.reservations import ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
+from pools.quota import Held
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 from reservations import (
@@ -45,6 +46,12 @@ from reservations.models import Allocation, Reservation
 from reservations.placement import Claim, Placed, Unplaced
 
 ACTION = "compute:reservations:create"
+
+DECISIONS_MAX = 10
+
+
+class HoldingsMoved(errors.Unavailable):
+    """What you hold changed again and again while this was decided on it; try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class Ask:
     access: PoolAccess
     share: Share
     attributes: Attributes
+    held: Held | None = None  #: beside it, where a policy weighs that
 
     def draft(self, idempotency_key: str) -> NewDraft:
         """What is written down before anything is decided."""
@@ -73,7 +81,7 @@ class Ask:
             idempotency_key=idempotency_key,
             host_share=self.share.recorded,
             gpu_milli=self.request.gpu_milli(self.access.policy.sharing.replicas),
-            attributes=asdict(self.attributes),
+            attributes=decisions.lasting(self.attributes),
         )
 
 
@@ -100,8 +108,24 @@ def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -
     if not _awaits_decision(draft):
         return Admitted(draft.id, created=False)
     ask = replace(ask, share=shares.resolve(draft.host_share, request))
+    for _ in range(DECISIONS_MAX):
+        try:
+            return _decide_and_place(caller, draft, ask)
+        except HoldingsMoved:
+            pass  # decide again, on what is held now
+    raise HoldingsMoved
+
+
+def _decide_and_place(caller: Caller, draft: Draft, ask: Ask) -> Admitted:
+    ask = weighed(caller, ask, draft.id)
     decision = _decide(caller, ask, draft)
     return _place_allowed(caller, draft, ask, decision)
+
+
+def weighed(caller: Caller, ask: Ask, reservation_id: str) -> Ask:
+    """With what its owner, the caller, holds beside it, where a policy weighs that."""
+    held = attributes.held(caller, owner_id=caller.account_id, besides=reservation_id)
+    return replace(ask, attributes=attributes.beside(ask.attributes, held), held=held)
 
 
 def asked(access: PoolAccess, request: NormalisedRequest, share: Share) -> Ask:
@@ -233,6 +257,7 @@ def commit(
 
     Raises:
         errors.QuotaExceeded, errors.BudgetExceeded: nothing is charged.
+        HoldingsMoved: it was decided on what its owner held before.
     """
     charges = shares.charges(ask.request, ask.share, ask.access)
     quota.charge(
@@ -242,6 +267,9 @@ def commit(
         pool_id=reservation.pool_id,
         account_id=reservation.owner_id,
     )
+    # Under the lock of the tenant's quota: whoever charges the same tenant comes before or after.
+    if ask.held is not None and ask.held != _held_beside(reservation):
+        raise HoldingsMoved
     if ask.access.budgeted:
         now = reservation.read_at
         spending.require(spending.claim(ask.access, ask.request, reservation.tenant_id, now=now))
@@ -253,6 +281,10 @@ def commit(
     outcome = placement.place(claim, found, now=reservation.read_at)
     outcomes.record(reservation, outcome, effects, decided)
     return outcome
+
+
+def _held_beside(reservation: Reservation) -> Held:
+    return quota.held(reservation.tenant_id, reservation.owner_id, besides=reservation.id)
 
 
 def kept(decision: Decision) -> dict[str, object]:

@@ -230,7 +230,10 @@ def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datet
     """One decision on the total duration, outside any transaction, and the pool's limit."""
     assert reservation.starts_at is not None
     total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
-    asked = replace(hold.before, duration_minutes=_minutes(total_ms))
+    ahead_ms = max(0, clock.to_ms(new_end) - clock.now_ms())
+    asked = replace(
+        hold.before, duration_minutes=_minutes(total_ms), ahead_minutes=_minutes(ahead_ms)
+    )
     rights.require_extend(caller, reservation, attributes=asked)
     access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
     longest = access.policy.max_duration

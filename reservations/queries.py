@@ -162,6 +162,12 @@ def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.R
     return _answer(row, parts, places.of([row]))
 
 
+def latest(tenant_id: str, *, limit: int) -> list[Reservation]:
+    """The tenant's newest reservations; drafts are internal (R9)."""
+    rows = Reservation.objects.filter(tenant_id=tenant_id).exclude(state=ReservationState.DRAFT)
+    return list(rows.order_by("-created_at", "-id")[:limit])
+
+
 def live_keys() -> list[str]:
     """Every reservation that is on its way somewhere: for the resync (C27)."""
     return [key for (key,) in RESERVATIONS.all("live_keys")]

@@ -1,11 +1,13 @@
 """May the caller do this to a reservation that exists (R38)?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 from bettercompute.iam import decisions, projection
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
+from pools import attributes as requested
 from reservations.models import Reservation
 
 EXTEND = "compute:reservations:extend"
@@ -17,7 +19,16 @@ _KNOWN = {field.name for field in fields(Attributes)}
 
 def attributes_of(reservation: Reservation) -> Attributes:
     """What the policies know of it."""
-    known = projection.attributes_of(reservation.id)
+    return _known_as(reservation, projection.attributes_of(reservation.id))
+
+
+def attributes_of_many(reservations: Sequence[Reservation]) -> dict[str, Attributes]:
+    """The same of several, by their ids."""
+    known = projection.attributes_of_many([each.id for each in reservations])
+    return {each.id: _known_as(each, known.get(each.id, {})) for each in reservations}
+
+
+def _known_as(reservation: Reservation, known: Mapping[str, Any]) -> Attributes:
     values = {name: value for name, value in known.items() if name in _KNOWN}
     for name, value in values.items():
         if isinstance(value, list):
@@ -40,11 +51,12 @@ def require_extend(
     Raises:
         errors.AccessDenied: they do not.
     """
+    held = requested.held(caller, owner_id=reservation.owner_id, besides=reservation.id)
     decision = decisions.decide(
         caller,
         EXTEND,
         resource_id=reservation.id,
-        attributes=attributes or attributes_of(reservation),
+        attributes=requested.beside(attributes or attributes_of(reservation), held),
     )
     decision.require()
 

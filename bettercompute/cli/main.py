@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import doctor, exits, extend, fleet, login, reserve, sharing, spending, up
+from bettercompute.cli import (
+    doctor,
+    exits,
+    extend,
+    fleet,
+    login,
+    policy,
+    reserve,
+    sharing,
+    spending,
+    up,
+)
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Output
 from bettercompute.cli.session import Session
@@ -46,6 +57,7 @@ for each in (
     fleet.pools,
     spending.usage,
     spending.budget,
+    policy.policy,
     fleet.leases,
     doctor.doctor,
     up.up,

@@ -19,6 +19,7 @@ from bettercompute.client import (
     accounts,
     capacity,
     operating,
+    policies,
     pools,
     reservations,
     server,
@@ -102,6 +103,13 @@ class Pools(Group):
     fragmentation = _call(pools.fragmentation)
 
 
+class Policies(Group):
+    """Who may reserve what."""
+
+    examples = _call(policies.examples)
+    try_ = _call(policies.try_)
+
+
 class Operating(Group):
     """What operators of the platform look at."""
 
@@ -140,6 +148,7 @@ class AsyncClient:
         self.reservations = Reservations(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
+        self.policies = Policies(self)
         self.operating = Operating(self)
         account = Account(self)
         self.whoami = account.whoami

@@ -18,6 +18,7 @@ from bettercompute.client import (
     accounts,
     capacity,
     operating,
+    policies,
     pools,
     reservations,
     server,
@@ -99,6 +100,13 @@ class Pools(Group):
     fragmentation = _call(pools.fragmentation)
 
 
+class Policies(Group):
+    """Who may reserve what."""
+
+    examples = _call(policies.examples)
+    try_ = _call(policies.try_)
+
+
 class Operating(Group):
     """What operators of the platform look at."""
 
@@ -144,6 +152,7 @@ class Client:
         self.reservations = Reservations(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
+        self.policies = Policies(self)
         self.operating = Operating(self)
         account = Account(self)
         self.whoami = account.whoami

@@ -1,6 +1,5 @@
 """REST of iam: who am I, tokens, policies (A4)."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from django.http import HttpResponse
@@ -8,8 +7,7 @@ from rest_framework.request import Request
 
 from bettercompute import clock
 from bettercompute.errors import Conflict, InvalidInput
-from bettercompute.iam import cedar, decisions, memberships, policies, tokens
-from bettercompute.iam.decisions import Attributes
+from bettercompute.iam import cedar, memberships, policies, tokens
 from bettercompute.iam.models import ApiToken, Membership, Policy, Role
 from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
@@ -129,6 +127,19 @@ class PoliciesView(ApiView):
         return answered
 
 
+class PolicyExamplesView(ApiView):
+    """Policies to start from."""
+
+    @schema.describe(answers={200: wire.PolicyExampleList})
+    def get(self, request: Request) -> HttpResponse:
+        """List the shipped examples; save one, as it is or changed, to have it bind."""
+        items = [
+            wire.PolicyExample(name=each.name, about=each.about, text=each.text)
+            for each in cedar.examples()
+        ]
+        return self.answer(wire.PolicyExampleList(items=items))
+
+
 class PolicyView(ApiView):
     """One policy."""
 
@@ -160,41 +171,6 @@ class PolicyView(ApiView):
         caller = self.caller(self.query(TenantQuery).tenant_id)
         policies.delete(caller, policy_id, if_match=self.if_match())
         return HttpResponse(status=204)
-
-
-class PolicyDryRunView(ApiView):
-    """What would be decided."""
-
-    @schema.describe(body=wire.PolicyDryRun, answers={200: wire.PolicyVerdict})
-    def post(self, request: Request) -> HttpResponse:
-        """Decide without storing anything, also with a policy that is not saved yet."""
-        wanted = self.body(wire.PolicyDryRun)
-        caller = self.caller(wanted.tenant_id)
-        if wanted.action not in cedar.actions():
-            known = ", ".join(sorted(cedar.actions()))
-            raise InvalidInput.at("action", f"unknown; there are {known}")
-        if wanted.text is not None:
-            policies.validate(wanted.text, platform=caller.is_operator)
-        asked = wanted.attributes.model_dump()
-        attributes = Attributes(
-            **asked | {"classes": tuple(asked["classes"]), "models": tuple(asked["models"])}
-        )
-        draft = None if wanted.text is None else Draft("draft", wanted.text)
-        decision = decisions.judge(
-            policies.compiled_with(caller, draft=draft, replaces=wanted.replaces),
-            replace(caller, role=wanted.role or caller.role),
-            wanted.action,
-            resource_id="dry-run",
-            attributes=attributes,
-        )
-        return self.answer(
-            wire.PolicyVerdict(
-                effect=decision.effect,
-                policies=list(decision.policies),
-                message=decision.message,
-                details=dict(decision.details),
-            )
-        )
 
 
 def member_answer(member: Membership) -> wire.Member:

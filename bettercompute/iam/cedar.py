@@ -6,6 +6,7 @@ millisecond. A policy that fails while it is evaluated would silently drop out o
 forbid too, so such a failure is an error here and never an answer.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ class CompiledSet:
 
     handle: Any
     documents: Mapping[str, Json]
+    attributes: frozenset[str]  #: every name of an attribute that any of them speaks of
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,26 @@ def default_text() -> str:
     return _read("default.cedar")
 
 
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A policy to start from; ``about`` is the comment at its head."""
+
+    name: str
+    about: str
+    text: str
+
+
+@cache
+def examples() -> tuple[Example, ...]:
+    """The shipped examples by name. None of them binds anybody until it is saved."""
+    found = []
+    for name, text in sorted(_example_texts().items()):
+        comment = itertools.takewhile(lambda line: line.startswith("//"), text.splitlines())
+        about = " ".join(line.removeprefix("//").strip() for line in comment)
+        found.append(Example(name, about, text))
+    return tuple(found)
+
+
 def check(text: str) -> list[Json]:
     """The policies of a text as JSON, in their order.
 
@@ -117,7 +139,8 @@ def compile_set(texts: Sequence[tuple[str, str]]) -> CompiledSet:
             name = document.get("annotations", {}).get("id") or str(place)
             named[_unused(f"{origin}/{name}", named)] = document
     whole = {"staticPolicies": named, "templates": {}, "templateLinks": []}
-    return CompiledSet(cedarpy.PolicySet.from_json_str(json.dumps(whole)), named)
+    handle = cedarpy.PolicySet.from_json_str(json.dumps(whole))
+    return CompiledSet(handle, named, frozenset(_attributes(named)))
 
 
 def evaluate(
@@ -272,12 +295,34 @@ def _located(text: str, start: int, end: int) -> tuple[int, str]:
     return text.count("\n", 0, begin) + 1, text[begin:end].strip()
 
 
+def _attributes(node: Json) -> Iterator[str]:
+    """Names read with ``.`` or ``has``, and of records, to which a whole context is compared."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            waiting += node.values()
+            yield from (node["attr"],) if isinstance(node.get("attr"), str) else ()
+            yield from node["Record"] if isinstance(node.get("Record"), dict) else ()
+
+
 def _unused(name: str, taken: Mapping[str, Json]) -> str:
     candidate, number = name, 2
     while candidate in taken:
         candidate = f"{name}-{number}"
         number += 1
     return candidate
+
+
+def _example_texts() -> dict[str, str]:
+    folder = resources.files(__package__) / "policies" / "examples"
+    return {
+        path.name.removesuffix(".cedar"): path.read_text(encoding="utf-8")
+        for path in folder.iterdir()
+        if path.name.endswith(".cedar")
+    }
 
 
 def _read(name: str) -> str:

@@ -8,7 +8,7 @@ request it belongs to.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import structlog
@@ -44,11 +44,15 @@ class Attributes:
     region: str = ""
     duration_minutes: int = 0
     lead_minutes: int = 0
+    ahead_minutes: int = 0
     vcpu: int = 0
     memory_gib: int = 0
     spot: bool = False
     binding: str = ""
     nodes: int = 0
+    priority: int = 0
+    held_gpus: int = 0
+    held_reservations: int = 0
     pool: str = ""
     users: int = 0
     shared_with: tuple[str, ...] = ()
@@ -57,6 +61,7 @@ class Attributes:
 
 
 NOTHING_ASKED = Attributes()
+_HELD = ("held_gpus", "held_reservations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +116,10 @@ def judge(
         {"role": caller.role, "tenant": caller.tenant_id, "operator": caller.is_operator},
     )
     resource = _resource(caller, action, resource_id, attributes)
-    context = _context(caller, attributes)
+    known = context(caller, attributes)
     try:
         verdict = cedar.evaluate(
-            compiled, principal=principal, action=action, resource=resource, context=context
+            compiled, principal=principal, action=action, resource=resource, context=known
         )
     except cedar.EvaluationFailed as error:
         log.exception("policy engine failed", action=action, resource=resource_id)
@@ -122,11 +127,29 @@ def judge(
     if verdict.allowed:
         return Decision("allow", verdict.reasons)
     variables = {
-        "context": context,
+        "context": known,
         "principal": principal.attributes,
         "resource": resource.attributes,
     }
     return _denial(compiled, action, verdict, variables)
+
+
+def weigh_holdings(caller: Caller) -> bool:
+    """Whether a policy that binds the caller's tenant speaks of what somebody holds.
+
+    To find that out costs a query, so who decides asks only then.
+    """
+    return weighs_holdings(policies.compiled(caller.tenant_id, caller.fingerprint))
+
+
+def weighs_holdings(compiled: cedar.CompiledSet) -> bool:
+    """The same of a given set of policies."""
+    return not compiled.attributes.isdisjoint({"heldGpus", "heldReservations"})
+
+
+def lasting(attributes: Attributes) -> dict[str, Any]:
+    """Those that are of the resource itself: what somebody holds beside it changes without it."""
+    return {name: value for name, value in asdict(attributes).items() if name not in _HELD}
 
 
 def short_models(models: tuple[str, ...]) -> list[str]:
@@ -155,7 +178,8 @@ def _account(account_id: str) -> dict[str, Any]:
     return {"__entity": {"type": "Account", "id": account_id}}
 
 
-def _context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
+def context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
+    """What is asked for in the words of the policies: ``context`` of the schema."""
     return {
         "gpus": attributes.gpus,
         "gpuMilli": attributes.gpu_milli,
@@ -164,11 +188,15 @@ def _context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
         "region": attributes.region,
         "durationMinutes": attributes.duration_minutes,
         "leadMinutes": attributes.lead_minutes,
+        "aheadMinutes": attributes.ahead_minutes,
         "vcpu": attributes.vcpu,
         "memoryGiB": attributes.memory_gib,
         "spot": attributes.spot,
         "binding": attributes.binding,
         "nodes": attributes.nodes,
+        "priority": attributes.priority,
+        "heldGpus": attributes.held_gpus,
+        "heldReservations": attributes.held_reservations,
         "tenant": caller.tenant_id,
         "pool": attributes.pool,
         "users": attributes.users,

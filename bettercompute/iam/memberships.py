@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import cast
 
 from django.db.models import Q, QuerySet
 
 from bettercompute.errors import FieldError, InvalidInput
+from bettercompute.iam.callers import RoleName
 from bettercompute.iam.models import Account, Membership, Role, Tenant
 
 _OPERATES = Q(is_staff=True) | Q(is_superuser=True)
@@ -30,6 +32,12 @@ def remove(account: Account, tenant: Tenant) -> bool:
     """Take an account out of a tenant; its tokens there stop working at once."""
     deleted, _ = Membership.objects.filter(account=account, tenant=tenant).delete()
     return deleted > 0
+
+
+def roles(tenant_id: str) -> dict[str, RoleName]:
+    """The role of each member of a tenant, by account."""
+    rows = Membership.objects.filter(tenant_id=tenant_id).values_list("account_id", "role")
+    return {account_id: cast(RoleName, role) for account_id, role in rows}
 
 
 def absence(account_id: str, tenant_id: str) -> Absence | None:

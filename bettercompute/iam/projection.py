@@ -5,7 +5,7 @@ outside engine. Both are written in the transaction that changes the resource.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,12 @@ def present(*, after_id: str = "", limit: int = 1_000) -> list[Present]:
     rows = PROJECTION.all("present", after_id=after_id, limit=limit)
     # Django switches psycopg's JSON loading off: the column comes as text.
     return [Present(key, kind, tenant, json.loads(state)) for key, kind, tenant, state in rows]
+
+
+def attributes_of_many(resource_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What the policies last knew of each of these that they heard of."""
+    rows = PROJECTION.all("attributes_of_many", ids=list(resource_ids))
+    return {resource_id: dict(json.loads(known)) for resource_id, known in rows}
 
 
 def attributes_of(resource_id: str) -> dict[str, Any]:

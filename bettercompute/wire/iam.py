@@ -1,6 +1,6 @@
 """Accounts, tokens and policies on the wire."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -134,48 +134,23 @@ class Policy(AnswerModel):
     created_at: int
 
 
+class PolicyExample(AnswerModel):
+    """A policy to start from."""
+
+    name: str
+    about: str
+    text: str
+
+
+class PolicyExampleList(AnswerModel):
+    """The shipped examples; none of them binds anybody until it is saved."""
+
+    items: list[PolicyExample]
+    next_cursor: str | None = None
+
+
 class PolicyList(AnswerModel):
     """All policies that bind a tenant, the platform's first."""
 
     items: list[Policy]
     next_cursor: str | None = None
-
-
-class AskedAttributes(WireModel):
-    """What a decision sees (R38); everything absent is zero or empty."""
-
-    gpus: Annotated[int, Field(ge=0, le=4_194_304)] = 0
-    gpu_milli: Annotated[int, Field(ge=0, le=4_194_304_000)] = 0
-    classes: Annotated[list[ShortText], Field(max_length=64)] = []
-    models: Annotated[list[ShortText], Field(max_length=64)] = []
-    region: ShortText = ""
-    duration_minutes: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    lead_minutes: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    vcpu: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    memory_gib: Annotated[int, Field(ge=0, le=100_000_000)] = Field(0, alias="memoryGiB")
-    spot: bool = False
-    binding: ShortText = ""
-    nodes: Annotated[int, Field(ge=0, le=10_000)] = 0
-    pool: ShortText = ""
-    users: Annotated[int, Field(ge=0, le=10_000)] = 0
-    owner: Id | None = None
-
-
-class PolicyDryRun(WireModel):
-    """What would be decided, with a draft of a policy or without. Nothing is stored."""
-
-    tenant_id: Id
-    action: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    role: Literal["admin", "member"] | None = Field(None, description="absent: the caller's own")
-    attributes: AskedAttributes = AskedAttributes()
-    text: PolicyText | None = Field(None, description="a policy that is not saved yet")
-    replaces: Id | None = Field(None, description="the id of the policy the text would replace")
-
-
-class PolicyVerdict(AnswerModel):
-    """The decision, the policies that made it, and for a denial why."""
-
-    effect: Literal["allow", "deny"]
-    policies: list[str]
-    message: str
-    details: dict[str, Any]

@@ -72,6 +72,7 @@ def _book(caller: Caller, draft: Reservation, fence: Fence) -> None:
     request = requests.restore(draft.request, tenant_id=draft.tenant_id)
     access = catalogue.access_pool(caller, draft.pool_id)
     ask = admission.asked(access, request, shares.resolve(draft.host_share, request))
+    ask = admission.weighed(caller, ask, draft.id)
     decision = admission.judge(caller, ask, draft.id)
     decision.require()
     found = admission.look(ask, draft.id)

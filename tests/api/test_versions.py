@@ -125,6 +125,7 @@ VIEWS = {
     f"{API}/members",
     f"{API}/tokens",
     f"{API}/policies",
+    f"{API}/policies/examples",
     f"{API}/reservations",
     f"{API}/series",
     f"{API}/reservations/<str:reservation_id>/extension",

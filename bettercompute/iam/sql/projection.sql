@@ -42,3 +42,6 @@ LIMIT %(limit)s::int;
 
 -- name: attributes
 SELECT attributes FROM authz_resources WHERE id = %(id)s;
+
+-- name: attributes_of_many
+SELECT id, attributes FROM authz_resources WHERE id = ANY(%(ids)s::text[]) ORDER BY id;

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bettercompute.errors import InvalidInput, PayloadTooLarge
 from bettercompute.web import parsing
-from bettercompute.wire.iam import PolicyDryRun, TokenCreate
+from bettercompute.wire.dryrun import PolicyDryRun
+from bettercompute.wire.iam import TokenCreate
 from bettercompute.wire.reservations import ReservationRequest
 
 REQUEST: dict[str, Any] = {
