@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bettercompute import durations
-from bettercompute.cli import times
+from bettercompute.cli import repeating, times
 from bettercompute.cli.session import Session
-from bettercompute.pages import spans
+from bettercompute.pages import spans, zones
 from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, GangTopology, Topology
 
 if TYPE_CHECKING:
@@ -137,6 +137,16 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
     click.option(
         "--spot", is_flag=True, help="Gives way, with notice, to what does not fit otherwise."
     ),
+    click.option(
+        "--repeat",
+        type=repeating.Rule(),
+        help='Again and again: "weekly mon,wed until 2027-03-01", "daily 10 times". Needs --start.',
+    ),
+    click.option(
+        "--time-zone",
+        type=repeating.Zone(),
+        help="Whose clock what repeats goes by.  [default: this machine's]",
+    ),
     click.option("--lease", type=Length(), help="Ends by itself if not renewed for so long."),
     click.option(
         "--user",
@@ -157,7 +167,7 @@ def options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
     """What the options say, in the words of the wire. An understood start is shown back."""
-    start = _start(session, given["start"])
+    start = _start(session, given["start"], given["time_zone"])
     fields: dict[str, Any] = {
         "devices": [_line(given)],
         "duration": durations.normalise(given["length"]),
@@ -171,6 +181,7 @@ def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
         "gang": _gang(given),
         "resources": resources or None,
         "lease_seconds": _seconds(given["lease"]),
+        "recurrence": repeating.recurrence(given),
     }
     fields.update({name: value for name, value in optional.items() if value is not None})
     return Wanted(given["pool"], fields, given["users"], start)
@@ -203,10 +214,10 @@ def _line(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if value is not None}
 
 
-def _start(session: Session, text: str | None) -> int | None:
+def _start(session: Session, text: str | None, zone_name: str | None) -> int | None:
     if text is None:
         return None
-    now, zone = times.now(), times.local_zone()
+    now, zone = times.now(), zones.named(zone_name) or times.local_zone()
     start_ms, note = times.start_ms(text, now=now, zone=zone)
     if start_ms is not None:
         session.out.note(f"Start: {times.start_in_full(start_ms, now=now, zone=zone)}")

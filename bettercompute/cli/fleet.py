@@ -1,10 +1,11 @@
 """`better-compute capacity | pools | leases`: what there is, what would fit, who is in charge."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from bettercompute.cli import asking, fragmentation, readers, views
+from bettercompute.cli import asking, fragmentation, readers, series, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
@@ -25,7 +26,10 @@ def capacity(session: Session, /, *, preview: bool, **given: Any) -> None:
         pool = client.pools.find(wanted.pool)
         fields: Any = asking.request_fields(client, wanted)
         found = client.capacity.preview(pool_id=pool.id, **fields)
-    session.out.show(views.preview(found, readers.here()))
+    reader = readers.here()
+    shown = views.preview(found, reader)
+    human = [*shown.human, *series.previewed(found.occurrences, reader)]
+    session.out.show(replace(shown, human=human))
     if not found.fits:
         raise click.exceptions.Exit(Exit.NO_CAPACITY)
 

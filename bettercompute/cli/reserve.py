@@ -45,6 +45,7 @@ def reserve(session: Session, /, *, wait: float | None, key: str | None, **given
     \b
     better-compute reserve --pool main --gpus 4 --for 8h --wait
     better-compute reserve --pool main --gpus 8 --for 3d --start "Mon 09:00"
+    better-compute reserve --pool main --gpus 4 --for 2h --start "Mon 15:00" --repeat weekly
     better-compute reserve --pool mig --class gpu.mig --profile 1g.10gb --gpus 2 --for 2h
     """
     wanted = asking.wanted(session, given)
@@ -97,6 +98,8 @@ def _left(client: "Client", deadline: float) -> float:
 
 
 def _hint(session: Session, found: Reservation) -> None:
+    if found.series_id is not None:
+        session.out.note(f"This is the first. All: better-compute series get {found.series_id}")
     match found.state:
         case ReservationState.PENDING:
             session.out.note(f"It is placed as soon as it fits: better-compute get {found.id}")

@@ -86,6 +86,7 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Nodes", ", ".join(each.node_id for each in found.allocations)),
             ("Cost", _cost(found)),
             ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
+            ("Series", found.series_id or ""),
             ("Reason", found.reason or ""),
             *(
                 (each.type, each.message or each.reason)

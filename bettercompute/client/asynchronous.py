@@ -22,6 +22,7 @@ from bettercompute.client import (
     policies,
     pools,
     reservations,
+    series,
     server,
     transport,
     usage,
@@ -87,6 +88,15 @@ class Reservations(Group):
     wait_until_active = _call(reservations.wait_until_active)
 
 
+class Series(Group):
+    """Reservations that repeat."""
+
+    get = _call(series.get)
+    list = _iterate(series.pages)
+    cancel = _call(series.cancel)
+    skip = _call(series.skip)
+
+
 class Capacity(Group):
     """What would fit."""
 
@@ -146,6 +156,7 @@ class AsyncClient:
         self.api = Api(timeout_seconds=timeout, tenant=tenant)
         self._http = httpx2.AsyncClient(**transport.settings(url, token), transport=transport_)
         self.reservations = Reservations(self)
+        self.series = Series(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
         self.policies = Policies(self)

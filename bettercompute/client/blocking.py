@@ -21,6 +21,7 @@ from bettercompute.client import (
     policies,
     pools,
     reservations,
+    series,
     server,
     transport,
     usage,
@@ -82,6 +83,15 @@ class Reservations(Group):
     cancel = _call(reservations.cancel)
     wait_until_placed = _call(reservations.wait_until_placed)
     wait_until_active = _call(reservations.wait_until_active)
+
+
+class Series(Group):
+    """Reservations that repeat."""
+
+    get = _call(series.get)
+    list = _iterate(series.pages)
+    cancel = _call(series.cancel)
+    skip = _call(series.skip)
 
 
 class Capacity(Group):
@@ -150,6 +160,7 @@ class Client:
         self.api = Api(timeout_seconds=timeout, tenant=tenant)
         self._http = httpx2.Client(**transport.settings(url, token), transport=transport_)
         self.reservations = Reservations(self)
+        self.series = Series(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
         self.policies = Policies(self)

@@ -162,6 +162,7 @@ def preview(**changes: Any) -> dict[str, Any]:
         "reasons": [],
         "earliest": None,
         "preempts": None,
+        "occurrences": None,
         **changes,
     }
 

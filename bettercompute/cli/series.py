@@ -1,0 +1,159 @@
+"""`better-compute series list | get | cancel | skip`"""
+
+import itertools
+from collections.abc import Sequence
+
+import click
+
+from bettercompute.cli import readers, times
+from bettercompute.cli import session as sessions
+from bettercompute.cli.output import Cell, Shown, Table, facts
+from bettercompute.cli.session import Session
+from bettercompute.cli.views import Reader
+from bettercompute.pages import repeats
+from bettercompute.wire.base import PAGE_MAX
+from bettercompute.wire.capacity import PreviewOccurrence
+from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
+
+FROM = "--from"
+OCCURRENCE = "WHEN"
+
+
+@click.group()
+def series() -> None:
+    """Recurring reservations: each occurrence is a reservation of its own.
+
+    \b
+    better-compute reserve … --start "Mon 15:00" --repeat "weekly mon,wed until 2027-03-01"
+    better-compute series list
+    better-compute series cancel ser_… --from "Mon 15:00"
+    """
+
+
+@series.command("list")
+@click.option("--all", "everyone", is_flag=True, help="Also those of others in the tenant.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+)
+@sessions.command
+def list_(session: Session, *, everyone: bool, limit: int) -> None:
+    """List recurring reservations, newest first."""
+    with session.client() as client:
+        scope = "all" if everyone else "mine"
+        every = client.series.list(scope=scope, page_size=min(limit, PAGE_MAX))
+        found = list(itertools.islice(every, limit))
+        more = next(every, None) is not None
+        session.out.show(_several(found, readers.with_pools(session, client), more=more))
+        if more:
+            session.out.note(f"There are more: better-compute series list --limit {limit * 2}")
+
+
+@series.command()
+@click.argument("series_id", metavar="ID")
+@sessions.command
+def get(session: Session, *, series_id: str) -> None:
+    """Show one, with what became of each occurrence."""
+    with session.client() as client:
+        found = client.series.get(series_id)
+        session.out.show(_one(found, readers.with_pools(session, client)))
+
+
+@series.command()
+@click.argument("series_id", metavar="ID")
+@click.option(FROM, "since", metavar="WHEN", help="Only what begins then or later.")
+@click.option("--release-running", is_flag=True, help="Also release the one that runs now.")
+@sessions.command
+def cancel(session: Session, *, series_id: str, since: str | None, release_running: bool) -> None:
+    """Book no more of its occurrences, and cancel those that have not begun."""
+    with session.client() as client:
+        found = client.series.cancel(
+            series_id,
+            since=None if since is None else _instant(since, FROM),
+            release_running=release_running,
+        )
+        session.out.show(_one(found, readers.with_pools(session, client)))
+
+
+@series.command()
+@click.argument("series_id", metavar="ID")
+@click.argument("when", metavar=OCCURRENCE)
+@sessions.command
+def skip(session: Session, *, series_id: str, when: str) -> None:
+    """Leave out the occurrence that begins then, booked or not."""
+    with session.client() as client:
+        found = client.series.skip(series_id, occurrence=_instant(when, OCCURRENCE))
+        session.out.show(_one(found, readers.with_pools(session, client)))
+
+
+def _instant(text: str, param_hint: str) -> int:
+    found, _ = times.start_ms(text, now=times.now(), zone=times.local_zone(), param_hint=param_hint)
+    if found is None:
+        raise click.BadParameter("give a moment", param_hint=param_hint)
+    return found
+
+
+def _several(found: Sequence[Series], reader: Reader, *, more: bool) -> Shown:
+    rows = [
+        (
+            each.id,
+            str(each.state),
+            reader.pool(each.pool_id),
+            repeats.text(each.rule),
+            "" if each.next_start is None else _moment(each.next_start, reader),
+            str(each.unbooked),
+        )
+        for each in found
+    ]
+    titles = ("ID", "STATE", "POOL", "REPEATS", "NEXT", "UNBOOKED")
+    return Shown(
+        document={"items": list(found), "more": more},
+        ids=[each.id for each in found],
+        human=[Table(titles, rows, "No recurring reservations.")],
+    )
+
+
+def _one(found: SeriesWithOccurrences, reader: Reader) -> Shown:
+    told: list[str | Table] = [f"{found.id}  {found.state}"]
+    told += facts(
+        [
+            ("Pool", reader.pool(found.pool_id)),
+            ("Repeats", f"{repeats.text(found.rule)} ({found.time_zone})"),
+            ("Cut short", "" if found.cut_at is None else _moment(found.cut_at, reader)),
+        ]
+    )
+    told += [f"{condition.message}" for condition in found.conditions]
+    rows = [_row(each, reader) for each in found.occurrences]
+    told.append(Table(("WHEN", "STATE", "RESERVATION", "WHY"), rows, "No occurrences."))
+    return Shown(document=found, ids=[found.id], human=told)
+
+
+def _row(each: Occurrence, reader: Reader) -> tuple[str | Cell, ...]:
+    state = "unbooked" if each.state is None else str(each.state)
+    why = ": ".join(part for part in (each.reason, each.message) if part)
+    return (
+        times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+        Cell(state, "yellow" if each.state is None else None),
+        each.reservation_id or "",
+        why,
+    )
+
+
+def previewed(found: Sequence[PreviewOccurrence] | None, reader: Reader) -> list[str | Table]:
+    """What a preview says of each occurrence."""
+    if found is None:
+        return []
+    fitting = sum(each.fits for each in found)
+    rows = [
+        (
+            times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+            "; ".join(f"{reason.filter}: needs {reason.needs}" for reason in each.reasons),
+        )
+        for each in found
+        if not each.fits
+    ]
+    told: list[str | Table] = [f"{fitting} of the next {len(found)} occurrences would be booked."]
+    return [*told, Table(("NOT BOOKED", "WHY"), rows, "")] if rows else told
+
+
+def _moment(milliseconds: int, reader: Reader) -> str:
+    return times.moment(milliseconds, now=reader.now, zone=reader.zone)

@@ -1,0 +1,63 @@
+"""Series: recurring reservations. One is made by reserving with a recurrence."""
+
+from collections.abc import Iterable
+
+from bettercompute.client import accounts, calls, flows
+from bettercompute.client.flows import Api, Flow, Pages
+from bettercompute.states import SeriesState
+from bettercompute.wire.series import Series, SeriesList, SeriesWithOccurrences
+
+
+def get(api: Api, series_id: str) -> Flow[SeriesWithOccurrences]:
+    """One series, with what became of each occurrence."""
+    tenant_id = yield from accounts.tenant_id_if_named(api)
+    path = f"/series/{calls.segment(series_id)}"
+    return (
+        yield from flows.exchange(api, calls.get(path, SeriesWithOccurrences, tenantId=tenant_id))
+    )
+
+
+def pages(
+    api: Api,
+    *,
+    scope: str = "mine",
+    states: Iterable[SeriesState | str] = (),
+    page_size: int = 50,
+) -> Pages[Series]:
+    """Series, newest first: one's own, or with ``scope="all"`` the tenant's."""
+    filters = [("scope", scope), ("limit", str(page_size))]
+    filters += [("state", str(state)) for state in states]
+
+    def page(cursor: str | None) -> Flow[tuple[list[Series], str | None]]:
+        tenant_id = yield from accounts.tenant_id_if_named(api)
+        call = calls.get("/series", SeriesList, tenantId=tenant_id, cursor=cursor)
+        found = yield from flows.exchange(api, calls.with_query(call, filters))
+        return found.items, found.next_cursor
+
+    return page
+
+
+def cancel(
+    api: Api, series_id: str, *, since: int | str | None = None, release_running: bool = False
+) -> Flow[SeriesWithOccurrences]:
+    """Cancel what has not begun: all of it, or what begins at ``since`` or later."""
+    body = {"from": since, "releaseRunning": release_running}
+    return (yield from _verb(api, series_id, "cancel", body))
+
+
+def skip(api: Api, series_id: str, *, occurrence: int | str) -> Flow[SeriesWithOccurrences]:
+    """Leave out the occurrence that begins at this instant, booked or not."""
+    return (yield from _verb(api, series_id, "skip", {"occurrence": occurrence}))
+
+
+def _verb(
+    api: Api, series_id: str, verb: str, body: dict[str, int | str | bool | None]
+) -> Flow[SeriesWithOccurrences]:
+    given = {name: value for name, value in body.items() if value is not None}
+    call = calls.post(
+        f"/series/{calls.segment(series_id)}/{verb}",
+        {"tenantId": (yield from accounts.tenant_id(api)), **given},
+        SeriesWithOccurrences,
+        repeatable=True,
+    )
+    return (yield from flows.exchange(api, call))
