@@ -81,7 +81,7 @@ def _placed(
             ),
         },
     )
-    effects.wake(lifecycle.KIND, reservation.id, _first_look(window.start, now))
+    effects.wake(lifecycle.KIND, reservation.id, _first_look(reservation, now))
     effects.event(
         reservation,
         "placed",
@@ -91,11 +91,15 @@ def _placed(
     )
 
 
-def _first_look(start: datetime, now: datetime) -> datetime | None:
-    """Now where it has started; else before the start, with time to check it (R24)."""
-    if start <= now:
+def _first_look(reservation: Reservation, now: datetime) -> datetime | None:
+    """Now where it has started; else before the start, with time to check it, or when its lease
+    would lapse, if that is sooner (R24).
+    """
+    assert reservation.starts_at is not None
+    if reservation.starts_at <= now:
         return None
-    return max(start - moments.CHECK_BEFORE_START, now)
+    check = max(reservation.starts_at - moments.CHECK_BEFORE_START, now)
+    return check if reservation.lease_until is None else min(check, reservation.lease_until)
 
 
 def _pending(

@@ -1,6 +1,8 @@
 import pytest
 
-from bettercompute import errors
+from bettercompute import errors, wiring
+from bettercompute.coordination.runner import Runner
+from nodes.models import DeviceBooking
 from reservations import ending, renewal
 from tests.support import cast, make
 
@@ -65,3 +67,19 @@ def test_a_stale_version_renews_nothing(clock):
         )
     reservation.refresh_from_db()
     assert (reservation.lease_until - clock.now()).total_seconds() == 50
+
+
+@pytest.mark.rule("R24")
+def test_a_lease_lapses_in_time_though_its_start_is_far_ahead(clock):
+    """Nobody looks before the start for any other reason, and the devices are free for others."""
+    start = clock.now_ms() + 6 * 3_600_000
+    made = make.reservation(
+        cast.caller("alice"), make.pool(), start=start, duration="2h", leaseSeconds=600
+    )
+    runner = Runner(wiring.reconcilers())
+    runner.drain()
+    clock.advance("10m")
+    runner.drain()
+    made.refresh_from_db()
+    assert (made.state, made.reason) == ("released", "lease-lapsed")
+    assert not DeviceBooking.objects.exists()
