@@ -911,6 +911,7 @@ CREATE TABLE reservations (
     CONSTRAINT reservations_series_id_9fa00b6c_fk_reservation_series_id FOREIGN KEY (series_id) REFERENCES reservation_series(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT reservations_tenant_id_e78a61cf_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );
+CREATE INDEX reservation_behind_a_notice ON public.reservations USING btree (pool_id) WHERE ((conditions @> '[{"type": "AwaitingPreemption"}]'::jsonb) AND (state = 'placed'::text));
 CREATE INDEX reservation_had ON public.reservations USING btree (tenant_id, ends_at) WHERE (placed_at IS NOT NULL);
 CREATE INDEX reservation_live ON public.reservations USING btree (id) WHERE (state = ANY (ARRAY['draft'::text, 'awaiting-confirmation'::text, 'pending'::text, 'placed'::text, 'binding'::text, 'active'::text]));
 CREATE INDEX reservation_mine ON public.reservations USING btree (tenant_id, owner_id, created_at DESC, id DESC);

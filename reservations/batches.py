@@ -28,6 +28,7 @@ from pools.planner.reasons import Reason
 from pools.planner.timeline import Span
 from reservations import (
     batch_placement,
+    early_start,
     giving_way,
     lifecycle,
     moments,
@@ -90,6 +91,7 @@ def place_line(access: PoolAccess, fence: Fence) -> Outcome:
                 rivals |= _place(access, line[first : first + BATCH_MAX], lease, fence)
     except _Deposed:
         return At(clock.now() + ELSEWHERE_RETRY)
+    early_start.try_all(access.pool_id, fence)
     giving_way.spare(access.pool_id, fence)  # behind those who wait: what nobody else needs
     if not line:
         return Done()

@@ -149,6 +149,13 @@ class Reservation(models.Model):
                 condition=models.Q(spot=True, state__in=["placed", "binding", "active"]),
             ),
             models.Index(
+                name="reservation_behind_a_notice",
+                fields=["pool"],
+                condition=models.Q(
+                    state="placed", conditions__contains=[{"type": "AwaitingPreemption"}]
+                ),
+            ),
+            models.Index(
                 name="reservation_live",
                 fields=["id"],
                 condition=models.Q(

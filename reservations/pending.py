@@ -18,6 +18,7 @@ from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
 from reservations import (
     admission,
+    early_start,
     ending,
     giving_way,
     lifecycle,
@@ -45,6 +46,7 @@ def try_all(pool_id: str, fence: Fence) -> Outcome:
         try_place(reservation_id, fence, Effects())
     if len(waiting) > RUN_MAX:
         _wake_the_rest(pool_id, fence)
+    early_start.try_all(pool_id, fence)
     giving_way.spare(pool_id, fence)  # behind those who wait: what nobody else needs
     return Done()
 

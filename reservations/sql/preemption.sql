@@ -111,3 +111,14 @@ WHERE pool_id = %(pool_id)s
     AND ends_at > compute_now()
 ORDER BY id
 LIMIT %(limit)s::int;
+
+-- name: awaiting
+-- Placed behind a notice that has yet to pass: by reservation_behind_a_notice.
+SELECT id
+FROM reservations
+WHERE pool_id = %(pool_id)s
+    AND state = 'placed'
+    AND conditions @> '[{"type": "AwaitingPreemption"}]'
+    AND starts_at > compute_now()
+ORDER BY starts_at, id
+LIMIT %(limit)s::int;

@@ -10,6 +10,7 @@ from bettercompute import failpoints
 from bettercompute.failpoints import Failpoint
 from bettercompute.wire.reservations import ExtendRequest
 from nodes.models import DeviceBooking
+from outbox.models import Event
 from pools.models import Pool
 from reservations import ending, extension, renewal
 from reservations.models import Reservation
@@ -80,6 +81,20 @@ def test_a_victim_that_is_released_meanwhile_is_not_needed(clock):
     meanwhile(lambda: ending.release(cast.caller("bob"), reservation_id=victim.pk))
     assert ask(pool) == "pending", "until the node has let go, and then at once"
     assert now_of(victim).reason == "release"
+    assert invariants.violations() == []
+
+
+def test_one_that_has_ended_meanwhile_is_not_told_to_end(clock):
+    pool = make.pool(gpus=1)
+    bob = cast.caller("bob")
+    victim = make.look(make.reservation(bob, pool, spot=True, duration="4h"))
+    assert victim.state == "binding", "so its devices are free at once"
+    meanwhile(lambda: ending.release(bob, reservation_id=victim.pk))
+    ask(pool)
+    ended = now_of(victim)
+    assert (ended.reason, ended.conditions) == ("release", [])
+    assert ended.ends_at == clock.now()
+    assert not Event.objects.filter(type="reservation.preempting").exists()
     assert invariants.violations() == []
 
 

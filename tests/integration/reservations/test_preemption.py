@@ -119,17 +119,44 @@ def test_the_devices_go_over_when_the_node_says_that_they_are_free(clock):
 
 def test_nobody_else_gets_the_devices_meanwhile(clock):
     pool = make.pool(gpus=1)
-    victim = spot(pool, duration="4h")
+    spot(pool, duration="4h")
     mine = ask(pool, duration="1h")
     rival = ask(pool, "carol", duration="1h")
     assert rival.state == "pending"
     assert conditions(rival) == {"Unschedulable": "NoCapacity"}
 
+    ending.cancel(cast.caller("carol"), reservation_id=rival.pk)
+    assert now_of(mine).state == "placed"
+
+
+@pytest.mark.rule("R35")
+def test_a_victim_that_ends_by_itself_lets_it_start_sooner(clock):
+    pool = make.pool(gpus=1)
+    victim = spot(pool, duration="4h")
+    mine = ask(pool, duration="90s")
+    clock.advance("30s")
+    ending.release(cast.caller("bob"), reservation_id=victim.pk)
+    make.look_at_pool(pool)
+    assert now_of(mine).starts_at == mine.starts_at, "the node has yet to let go"
+
+    let_go(victim)
+    make.look_at_pool(pool)
+    sooner = now_of(mine)
+    assert sooner.starts_at == clock.now()
+    assert sooner.ends_at == clock.now() + timedelta(seconds=90)
+    assert conditions(sooner) == {}
+    assert make.look(sooner).state == "binding"
+    assert invariants.violations() == []
+
+
+def test_a_later_start_that_was_asked_for_stays(clock):
+    pool = make.pool(gpus=1)
+    victim = spot(pool, duration="4h")
+    mine = ask(pool, start=clock.now_ms() + 1_800_000, duration="1h")
     ending.release(cast.caller("bob"), reservation_id=victim.pk)
     let_go(victim)
     make.look_at_pool(pool)
-    assert now_of(rival).state == "pending", "the two minutes are too short for it"
-    assert now_of(mine).state == "placed"
+    assert now_of(mine).starts_at == mine.starts_at
 
 
 def test_spot_and_what_fits_make_nobody_give_way(clock):
@@ -327,7 +354,7 @@ def test_one_that_gives_way_is_not_asked_again(clock):
     victim = spot(pool, duration="4h")
     mine = ask(pool, duration="1h")
     rival = ask(pool, "carol", duration="1h")
-    clock.advance("60s")
+    Pool.objects.filter(pk=pool.pk).update(policy={"spot": {"noticeSeconds": 10}})
     make.look(rival)
-    assert now_of(victim).ends_at == mine.starts_at
+    assert now_of(victim).ends_at == mine.starts_at, "a notice that was given is kept"
     assert events(victim).count("preempting") == 1
