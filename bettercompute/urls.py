@@ -46,6 +46,7 @@ api_v1 = [
     path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),
     path("pools/<str:pool_id>/fragmentation", pools.FragmentationView.as_view()),
     path("capacity/preview", reservations.PreviewView.as_view()),
+    path("capacity/offers", reservations.CapacityOffersView.as_view()),
     path("quotas", pools.QuotasView.as_view()),
     path("nodes", nodes.NodesView.as_view()),
     path("nodes/<str:node_id>", nodes.NodeView.as_view()),

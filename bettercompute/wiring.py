@@ -54,6 +54,7 @@ TICKS: tuple[Tick, ...] = (
     Tick("liveness", 5, "nodes.liveness:judge"),
     Tick("resync", 180, "bettercompute.wiring:resync"),
     Tick("sweep", 600, "bettercompute.coordination.heartbeats:forget"),
+    Tick("capacity-offers", 600, "pools.capacity_offers:sweep"),
     Tick("retention", 3_600, "outbox.retention:sweep", fenced=True),
 )
 

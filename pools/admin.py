@@ -14,7 +14,16 @@ from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_
 from nodes import maintenance_admin
 from pools import budgets, catalogue, limits, quota
 from pools.budgets import NewBudget
-from pools.models import Budget, BudgetPeriod, Offer, Placer, Pool, QuotaCharge, QuotaUsage
+from pools.models import (
+    Budget,
+    BudgetPeriod,
+    CapacityOffer,
+    Offer,
+    Placer,
+    Pool,
+    QuotaCharge,
+    QuotaUsage,
+)
 
 
 class OffersOfPool(ReadOnlyTable):
@@ -260,5 +269,17 @@ class QuotaChargeAdmin(ReadOnlyAdmin):
     links = {"owner_key": "reservations.reservation"}
     search_fields = ("owner_key__exact",)
     search_help_text = "Exact id of the reservation"
+    ordering = ("-id",)
+    long = True
+
+
+@admin.register(CapacityOffer)
+class CapacityOfferAdmin(ReadOnlyAdmin):
+    """Plans that a create may take within a minute; they hold nothing, and go after an hour."""
+
+    list_display = ("id", "tenant", "pool", "kinds", "made_at", "expires_at")
+    list_select_related = ("tenant", "pool")
+    search_fields = ("id__exact", "pool__id__exact", "tenant__slug__exact")
+    search_help_text = "Exact id, id of the pool, or slug of the tenant"
     ordering = ("-id",)
     long = True

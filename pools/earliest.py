@@ -44,16 +44,23 @@ def find(
     rng: random.Random,
 ) -> datetime | None:
     """The first start behind ``after`` at which it fits; None where none is found by ``until``."""
-    streams = [
-        _candidates(pool_id, demand, line, after=after, until=until, length=length)
-        for line in demand.lines[0]
-    ]
-    starts = (start for start, _ in groupby(merge(*streams)))
+    starts = candidates(pool_id, demand, after=after, until=until, length=length)
     for start in islice(starts, LOOKS_MAX):
         found = snapshot.search(pool_id, demand, start=start, end=start + length, rng=rng)
         if found is not None:
             return start
     return None
+
+
+def candidates(
+    pool_id: str, demand: Demand, *, after: datetime, until: datetime, length: timedelta
+) -> Iterator[datetime]:
+    """Instants at which any alternative of the first line could be served, in order, each once."""
+    streams = [
+        _candidates(pool_id, demand, line, after=after, until=until, length=length)
+        for line in demand.lines[0]
+    ]
+    return (start for start, _ in groupby(merge(*streams)))
 
 
 def _candidates(

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from bettercompute import clock
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
-from pools import attributes, catalogue, quota
+from pools import attributes, catalogue, quota, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import Plan
 from pools.requests import NormalisedRequest
@@ -37,6 +38,25 @@ MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
 
 # And whoever knows what is spent says what a create would refuse of it.
 Beyond = Callable[[PoolAccess, NormalisedRequest, datetime], Sequence[wire.Reason]]
+
+
+def why_not(
+    caller: Caller,
+    access: PoolAccess,
+    request: NormalisedRequest,
+    share: Share,
+    *,
+    now: datetime,
+    beyond: Beyond | None = None,
+) -> list[wire.Reason]:
+    """Why the caller may not have it, whatever is free: policies, limits, quotas, budgets."""
+    charges = shares.charges(request, share, access)
+    after = quota.after(caller.tenant_id, charges, pool_id=access.pool_id)
+    return [
+        *denials(caller, access, request, share, clock.to_ms(now)),
+        *over_quota(after, charges),
+        *(() if beyond is None else beyond(access, request, now)),
+    ]
 
 
 def denials(

@@ -3,6 +3,7 @@
 from functools import partial
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from bettercompute import ids
@@ -64,6 +65,32 @@ class Offer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool_id} to {self.tenant_id}"
+
+
+class CapacityOffer(models.Model):
+    """A plan that a create may take within a minute (R21). It holds nothing."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "cof"))
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+", help_text="whose it is")
+    pool = models.ForeignKey(Pool, models.CASCADE, related_name="+")
+    kinds = ArrayField(models.TextField(), help_text="what it is best at: soonest, cheapest…")
+    request = models.JSONField(help_text="what a create with its id asks for")
+    parts = models.JSONField(help_text="which devices of which nodes it takes")
+    made_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "capacity_offers"
+        constraints = [
+            models.CheckConstraint(
+                name="capacity_offer_expires_later",
+                condition=models.Q(expires_at__gt=models.F("made_at")),
+            )
+        ]
+        indexes = [models.Index(name="capacity_offer_expiry", fields=["expires_at"])]
+
+    def __str__(self) -> str:
+        return self.id
 
 
 class BudgetPeriod(models.TextChoices):

@@ -7,7 +7,7 @@ write. A preview that fits is a create that fits, as long as nobody else is fast
 import random
 from datetime import datetime, timedelta
 
-from bettercompute import clock
+from bettercompute import clock, errors
 from bettercompute.iam import memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
@@ -49,6 +49,8 @@ def preview(
     now = clock.now()
     now_ms = clock.to_ms(now)
     request = requests.normalise(wanted, now_ms=now_ms)
+    if request.offer_id is not None:
+        raise errors.InvalidInput.at("offerId", "is for a create; what it offers was looked at")
     access = catalogue.access_pool(caller, request.pool_id)
     catalogue.check_binding(access, request)
     memberships.require(caller.tenant_id, wanted.users or (), field="users")

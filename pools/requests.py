@@ -44,6 +44,7 @@ class NormalisedRequest:
     labels: Mapping[str, str]
     users: tuple[str, ...]
     recurrence: Recurrence | None = None
+    offer_id: str | None = None  #: the capacity offer that it is taken from
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -57,6 +58,8 @@ class NormalisedRequest:
         document.update(dict(_optional_parts(self)))
         if self.recurrence is not None:
             document["recurrence"] = self.recurrence.document
+        if self.offer_id is not None:
+            document["offerId"] = self.offer_id
         return document
 
     @cached_property
@@ -110,8 +113,8 @@ def normalise(request: wire.ReservationRequest, *, now_ms: int) -> NormalisedReq
         errors.Unsupported: a field asks for what is not available.
     """
     wrong: list[errors.FieldError] = list(_nul_bytes(request))
-    duration_ms = _duration(request.duration, wrong)
-    start_ms = _start(request.start, now_ms, wrong)
+    duration_ms = duration(request.duration, "duration", wrong)
+    start_ms = start(request.start, "start", wrong, now_ms=now_ms)
     lines = tuple(_lines(request.devices, wrong))
     repeats, start_ms = _recurrence(request, start_ms, duration_ms, wrong)
     _check_bindings(request, wrong)
@@ -139,6 +142,7 @@ def normalise(request: wire.ReservationRequest, *, now_ms: int) -> NormalisedReq
         labels=dict(request.labels or {}),
         users=tuple(sorted(set(request.users or ()))),
         recurrence=repeats,
+        offer_id=request.offer_id,
     )
 
 
@@ -159,29 +163,33 @@ def _nul_bytes(request: wire.ReservationRequest) -> Iterator[errors.FieldError]:
             yield errors.FieldError(name, "must not contain NUL")
 
 
-def _duration(value: int | str, wrong: list[errors.FieldError]) -> int:
+def duration(value: int | str, path: str, wrong: list[errors.FieldError]) -> int:
+    """Milliseconds; what is wrong with it is added to the list, at this path."""
     try:
         milliseconds = durations.parse(value)
     except durations.InvalidDuration as error:
-        wrong.append(errors.FieldError("duration", str(error)))
+        wrong.append(errors.FieldError(path, str(error)))
         return 0
     if milliseconds > YEARS_5_MS:
-        wrong.append(errors.FieldError("duration", "must be at most 5 years"))
+        wrong.append(errors.FieldError(path, "must be at most 5 years"))
     return milliseconds
 
 
-def _start(value: int | str | None, now_ms: int, wrong: list[errors.FieldError]) -> int | None:
+def start(
+    value: int | str | None, path: str, wrong: list[errors.FieldError], *, now_ms: int
+) -> int | None:
+    """Epoch milliseconds, None for as soon as it is placed; what is wrong as for ``duration``."""
     if value is None:
         return None
     try:
         start_ms = value if isinstance(value, int) else instants.parse(value)
     except instants.InvalidInstant as error:
-        wrong.append(errors.FieldError("start", str(error)))
+        wrong.append(errors.FieldError(path, str(error)))
         return None
     if start_ms < now_ms - PAST_MAX_MS:
-        wrong.append(errors.FieldError("start", "is more than a minute in the past"))
+        wrong.append(errors.FieldError(path, "is more than a minute in the past"))
     if start_ms > now_ms + YEARS_5_MS:
-        wrong.append(errors.FieldError("start", "must be at most 5 years ahead"))
+        wrong.append(errors.FieldError(path, "must be at most 5 years ahead"))
     return start_ms
 
 
@@ -276,8 +284,6 @@ def _refuse_unavailable(request: wire.ReservationRequest) -> None:
         raise errors.Unsupported(
             f"binding {request.binding} is not supported; use hold.", field="binding"
         )
-    if request.offer_id is not None:
-        raise errors.Unsupported("offerId is not supported yet; leave it out.", field="offerId")
 
 
 def _resources(resources: wire.Resources | None) -> dict[str, int]:

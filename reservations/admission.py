@@ -23,7 +23,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
-from bettercompute.wire.reservations import ReservationRequest
+from bettercompute.wire.reservations import OfferTaking, ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
@@ -39,6 +39,7 @@ from reservations import (
     preemption,
     queries,
     spending,
+    taking,
 )
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
@@ -85,21 +86,23 @@ class Ask:
         )
 
 
-def admit(caller: Caller, wanted: ReservationRequest, *, idempotency_key: str) -> Admitted:
+def admit(
+    caller: Caller, wanted: ReservationRequest | OfferTaking, *, idempotency_key: str
+) -> Admitted:
     """Create a reservation, or find the one that this key reached before (R8).
 
     With a recurrence it is the first occurrence, and brings its series with it.
 
     Raises:
-        errors.InvalidInput, errors.Unsupported: the request itself.
-        errors.NotFound: the caller may not book the pool.
-        errors.Conflict: the key was used for a different request.
+        errors.InvalidInput, errors.Unsupported: the request itself, or it contradicts its offer.
+        errors.NotFound: the caller may not book the pool, or has no such capacity offer.
+        errors.Conflict: the key was used for a different request; the offer is gone or expired.
         errors.AccessDenied: a policy or the pool's limits deny it, now or when first asked.
         errors.QuotaExceeded, errors.BudgetExceeded: the draft stays, for a later try with the
             same key.
         errors.Unavailable: the policy engine cannot decide; nothing changed.
     """
-    request = _normalise(caller, wanted, idempotency_key)
+    request = _normalised(caller, wanted, idempotency_key)
     access = catalogue.access_pool(caller, request.pool_id)
     _check_users(caller, wanted, idempotency_key)
     ask = asked(access, request, shares.host_share(access, request))
@@ -139,8 +142,12 @@ def asked(access: PoolAccess, request: NormalisedRequest, share: Share) -> Ask:
     return Ask(request, access, share, known)
 
 
-def _normalise(caller: Caller, wanted: ReservationRequest, key: str) -> NormalisedRequest:
+def _normalised(
+    caller: Caller, wanted: ReservationRequest | OfferTaking, key: str
+) -> NormalisedRequest:
     """The request as of now; or, where its start has passed meanwhile, as of its first try."""
+    if not isinstance(wanted, ReservationRequest):
+        return taking.request_of(caller, wanted, key)
     try:
         return requests.normalise(wanted, now_ms=clock.now_ms())
     except errors.InvalidInput:
@@ -206,7 +213,7 @@ def _deny(draft: Draft, decision: Decision) -> None:
 
 def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -> Admitted:
     """Plan outside, then transaction 2. Of two identical requests the second finds it moved."""
-    found = look(ask, draft.id)
+    found = taking.plan_of(ask.request) or look(ask, draft.id)
     failpoints.reach(Failpoint.PLACEMENT_PLANNED)
     booked: tuple[Allocation, ...] = ()
     request = ask.request
@@ -274,11 +281,12 @@ def commit(
         now = reservation.read_at
         spending.require(spending.claim(ask.access, ask.request, reservation.tenant_id, now=now))
     decided = {"decision": kept(decision), **values}
-    if ask.access.queued:
+    if ask.access.queued and ask.request.offer_id is None:
         outcomes.queue(reservation, effects, decided)
         return None
     claim = claim_of(reservation.id, ask.request, ask.access, ask.share)
-    outcome = placement.place(claim, found, now=reservation.read_at)
+    place = placement.place if ask.request.offer_id is None else taking.place
+    outcome = place(claim, found, now=reservation.read_at)
     outcomes.record(reservation, outcome, effects, decided)
     return outcome
 

@@ -10,10 +10,12 @@ from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire.base import TenantQuery
 from bettercompute.wire.capacity import Preview
+from bettercompute.wire.capacity_offers import CapacityOffers, CapacityOffersRequest
 from bettercompute.wire.reservations import (
     Extended,
     ExtendRequest,
     Extension,
+    NewReservation,
     Reservation,
     ReservationList,
     ReservationQuery,
@@ -47,10 +49,10 @@ class ReservationsView(ApiView):
         )
         return self.answer(ReservationList(items=list(page.items), next_cursor=page.next_cursor))
 
-    @schema.describe(body=ReservationRequest, answers={201: Reservation, 200: Reservation})
+    @schema.describe(body=NewReservation, answers={201: Reservation, 200: Reservation})
     def post(self, request: Request) -> HttpResponse:
         """Reserve devices: 201 for a new reservation, 200 for the one this key already reached."""
-        wanted = self.body(ReservationRequest)
+        wanted = self.body(NewReservation).root
         key = agreed_key(wanted.idempotency_key, self.idempotency_key())
         admitted = admission.admit(self.caller(wanted.tenant_id), wanted, idempotency_key=key)
         shown = admitted.shown or waiting.latest(admitted.reservation_id)
@@ -79,6 +81,18 @@ class PreviewView(ApiView):
         """Preview a reservation: where it would go, or why it does not fit. Writes nothing."""
         wanted = self.body(ReservationRequest)
         return self.answer(previews.preview(self.caller(wanted.tenant_id), wanted))
+
+
+class CapacityOffersView(ApiView):
+    """Ways to have it."""
+
+    @schema.describe(
+        body=CapacityOffersRequest, answers={200: CapacityOffers}, raises=[errors.Unsupported]
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Offer up to six ways to have it, each good for a minute and holding nothing."""
+        wanted = self.body(CapacityOffersRequest)
+        return self.answer(previews.offers(self.caller(wanted.tenant_id), wanted))
 
 
 class ReservationView(ApiView):

@@ -125,6 +125,12 @@ def written_at_ms(draft_id: str) -> int | None:
     return None if row is None else clock.to_ms(row[0])
 
 
+def request_of(draft_id: str) -> dict[str, Any] | None:
+    """What the key was first used to ask for, as stored; None where it never was."""
+    row = DRAFTS.one("request_of", id=draft_id)
+    return None if row is None else json.loads(row[0])
+
+
 def abandoned(*, limit: int, age: timedelta = moments.DRAFT_LIFETIME) -> list[str]:
     """Drafts that nobody came back to (R9)."""
     return [draft_id for (draft_id,) in DRAFTS.all("abandoned", age=age, limit=limit)]

@@ -164,6 +164,15 @@ def place_in_room(
         return None
 
 
+def place_exactly(claim: Claim, plan: Plan, *, now: datetime) -> Placed | None:
+    """Commit this very plan inside the caller's transaction; None where a rival was faster."""
+    try:
+        with transaction.atomic():
+            return _commit(claim, plan, claim.window(now), ())
+    except _Lost:
+        return None
+
+
 def _commit(
     claim: Claim,
     plan: Plan,

@@ -6,9 +6,10 @@ from functools import partial
 
 from bettercompute.iam.callers import Caller
 from bettercompute.wire.capacity import Preview
+from bettercompute.wire.capacity_offers import CapacityOffers, CapacityOffersRequest
 from bettercompute.wire.reasons import Reason
 from bettercompute.wire.reservations import ReservationRequest
-from pools import judging
+from pools import capacity_offers, judging
 from pools import preview as capacity
 from pools.catalogue import PoolAccess
 from pools.judging import Room
@@ -22,6 +23,11 @@ def preview(caller: Caller, wanted: ReservationRequest) -> Preview:
     return capacity.preview(
         caller, wanted, make_room=_make_room, beyond=partial(_over_budget, caller)
     )
+
+
+def offers(caller: Caller, wanted: CapacityOffersRequest) -> CapacityOffers:
+    """Ways to have it that the caller may have. Raises what ``pools.capacity_offers`` does."""
+    return capacity_offers.offers(caller, wanted, beyond=partial(_over_budget, caller))
 
 
 def _over_budget(

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Supply": (
         "pools.Pool",
         "pools.Offer",
+        "pools.CapacityOffer",
         "pools.QuotaUsage",
         "pools.QuotaCharge",
         "pools.Budget",

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, Discriminator, Field, RootModel, StringConstraints, Tag
 
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.base import (
@@ -181,14 +181,15 @@ class Wait(WireModel):
     timeout_ms: Annotated[int, Field(ge=0)]
 
 
-class ReservationRequest(WireModel):
-    """What a create and a preview share."""
+Devices = Annotated[list[DeviceEntry], Field(min_length=1, max_length=16)]
+DurationText = int | Annotated[str, StringConstraints(min_length=1, max_length=64)]
+InstantText = EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+class RequestTerms(WireModel):
+    """What is asked for beside which devices, and when."""
 
     tenant_id: Id
-    pool_id: Id
-    devices: Annotated[list[DeviceEntry], Field(min_length=1, max_length=16)]
-    duration: int | Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    start: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
     binding: Binding = Binding.HOLD
     resources: Resources | None = None
     gang: Gang | None = None
@@ -200,9 +201,45 @@ class ReservationRequest(WireModel):
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] = 0
     users: Annotated[list[Id], Field(max_length=USERS_MAX)] | None = None
     recurrence: Recurrence | None = None
-    offer_id: Id | None = None
     idempotency_key: IdempotencyKey | None = None
     wait: Wait | None = None
+
+
+class ReservationRequest(RequestTerms):
+    """What a create and a preview share."""
+
+    pool_id: Id
+    devices: Devices
+    duration: DurationText
+    start: InstantText | None = None
+    #: Of the capacity offer that it was taken from; a preview has none.
+    offer_id: Id | None = None
+
+
+class OfferTaking(RequestTerms):
+    """A create that takes a capacity offer. What the offer fixes is left out, or as it says."""
+
+    offer_id: Id
+    pool_id: Id | None = None
+    devices: Devices | None = None
+    duration: DurationText | None = None
+    start: InstantText | None = None
+
+
+def _create_branch(value: object) -> str:
+    taking = isinstance(value, dict) and value.get("offerId") is not None
+    return "Offer" if taking or isinstance(value, OfferTaking) else "Request"
+
+
+class NewReservation(
+    RootModel[
+        Annotated[
+            Annotated[ReservationRequest, Tag("Request")] | Annotated[OfferTaking, Tag("Offer")],
+            Discriminator(_create_branch),
+        ]
+    ]
+):
+    """A whole request; or with `offerId` the capacity offer that it takes."""
 
 
 class ReservationVerb(WireModel):

@@ -48,6 +48,9 @@ WHERE id = %(id)s;
 -- name: written_at
 SELECT created_at FROM reservations WHERE id = %(id)s;
 
+-- name: request_of
+SELECT request FROM reservations WHERE id = %(id)s;
+
 -- name: abandoned
 -- Drafts nobody came back to (R9).
 SELECT id

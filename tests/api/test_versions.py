@@ -149,6 +149,7 @@ BESIDE: dict[tuple[str, str], str] = {
     ("POST", f"{API}/policies"): "makes a new one",
     ("POST", f"{API}/policies/dry-run"): "writes nothing",
     ("POST", f"{API}/capacity/preview"): "writes nothing",
+    ("POST", f"{API}/capacity/offers"): "makes new ones, which hold nothing",
     ("POST", f"{API}/reservations"): "makes one, told apart by its idempotency key",
 }
 

@@ -55,6 +55,7 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("POST", "/series/<str:series_id>/cancel"): tenant,
         ("POST", "/series/<str:series_id>/skip"): {**tenant, "occurrence": 1_772_442_000_000},
         ("POST", "/capacity/preview"): preview,
+        ("POST", "/capacity/offers"): {**preview, "duration": {"min": "1h", "max": "2h"}},
         ("POST", "/nodes/<str:node_id>/cordon"): tenant,
         ("POST", "/nodes/<str:node_id>/uncordon"): tenant,
     }

@@ -1,5 +1,6 @@
 """A little of everything that the operators' registers show, made as the product makes it."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,11 +13,12 @@ from bettercompute.coordination import heartbeats, leases, workqueue
 from bettercompute.iam import policies
 from bettercompute.iam.models import ApiToken
 from bettercompute.operators import audit
+from bettercompute.wire.capacity_offers import CapacityOffersRequest
 from nodes import enrollment, maintenance
 from nodes.models import Node
 from nodes.protocol import signing
 from outbox import dispatch
-from pools import budgets, catalogue
+from pools import budgets, capacity_offers, catalogue
 from pools.budgets import NewBudget
 from pools.models import Pool
 from reservations.models import Reservation
@@ -66,6 +68,11 @@ def world() -> World:
     maintenance.announce(
         at, start=start, end=start + HOUR, reason="new fans", account_id=alice.account_id
     )
+    wanted = make.request(alice, pool, gpus=2).model_dump(mode="json", by_alias=True)
+    asked = CapacityOffersRequest.model_validate_json(
+        json.dumps({name: value for name, value in wanted.items() if name != "offerId"})
+    )
+    assert capacity_offers.offers(alice, asked).offers
     leases.take("shard:3")
     heartbeats.beat("worker")
     with transaction.atomic():

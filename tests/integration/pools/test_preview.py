@@ -162,8 +162,8 @@ def test_a_request_that_is_wrong_is_an_error_here_too(pool):
         look(pool, duration="never")
     with pytest.raises(errors.InvalidInput):
         look(pool, binding="kubernetes")
-    with pytest.raises(errors.Unsupported):
-        look(pool, offerId="off_1")
+    with pytest.raises(errors.InvalidInput):
+        look(pool, offerId="cof_1")
 
 
 @pytest.mark.parametrize("gpus", [1, 9])

@@ -250,7 +250,6 @@ def test_fields_that_contradict_each_other_are_invalid(changes, path):
     [
         ({"binding": "instance"}, "binding"),
         ({"binding": "node", "node": {"profileId": "p"}}, "binding"),
-        ({"offerId": "off_1"}, "offerId"),
     ],
 )
 def test_what_is_not_available_is_unsupported_and_named(changes, field):
