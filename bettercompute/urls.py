@@ -9,6 +9,7 @@ from bettercompute.web import health, openapi
 from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
+from reservations import maintenance_api as maintenance
 from reservations import policy_api as policy
 from reservations import usage_api as usage
 from reservations.series import api as series
@@ -44,6 +45,7 @@ api_v1 = [
     path("pools", pools.PoolsView.as_view()),
     path("pools/<str:pool_id>", pools.PoolView.as_view()),
     path("pools/<str:pool_id>/timeline", pools.TimelineView.as_view()),
+    path("pools/<str:pool_id>/maintenance", maintenance.PoolMaintenanceView.as_view()),
     path("pools/<str:pool_id>/fragmentation", pools.FragmentationView.as_view()),
     path("capacity/preview", reservations.PreviewView.as_view()),
     path("capacity/offers", reservations.CapacityOffersView.as_view()),
@@ -52,6 +54,9 @@ api_v1 = [
     path("nodes/<str:node_id>", nodes.NodeView.as_view()),
     path("nodes/<str:node_id>/cordon", nodes.CordonView.as_view()),
     path("nodes/<str:node_id>/uncordon", nodes.UncordonView.as_view()),
+    path("nodes/<str:node_id>/maintenance", maintenance.NodeMaintenanceView.as_view()),
+    path("maintenance/<str:maintenance_id>", maintenance.MaintenanceView.as_view()),
+    path("maintenance/<str:maintenance_id>/cancel", maintenance.MaintenanceCancelView.as_view()),
     path("selfcheck", operating.SelfCheckView.as_view()),
     path("leases", operating.LeasesView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),

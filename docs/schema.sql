@@ -337,6 +337,27 @@ CREATE INDEX budgets_pool_id_c5a383ca_like ON public.budgets USING btree (pool_i
 CREATE INDEX budgets_tenant_id_92afe571 ON public.budgets USING btree (tenant_id);
 CREATE INDEX budgets_tenant_id_92afe571_like ON public.budgets USING btree (tenant_id text_pattern_ops);
 
+CREATE TABLE capacity_offers (
+    id text NOT NULL,
+    kinds text[] NOT NULL,
+    request jsonb NOT NULL,
+    parts jsonb NOT NULL,
+    made_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    pool_id text NOT NULL,
+    tenant_id text NOT NULL,
+    CONSTRAINT capacity_offers_pkey PRIMARY KEY (id),
+    CONSTRAINT capacity_offer_expires_later CHECK ((expires_at > made_at)),
+    CONSTRAINT capacity_offers_pool_id_b1466daf_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT capacity_offers_tenant_id_22b0f85f_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
+);
+CREATE INDEX capacity_offer_expiry ON public.capacity_offers USING btree (expires_at);
+CREATE INDEX capacity_offers_id_0c888a1a_like ON public.capacity_offers USING btree (id text_pattern_ops);
+CREATE INDEX capacity_offers_pool_id_b1466daf ON public.capacity_offers USING btree (pool_id);
+CREATE INDEX capacity_offers_pool_id_b1466daf_like ON public.capacity_offers USING btree (pool_id text_pattern_ops);
+CREATE INDEX capacity_offers_tenant_id_22b0f85f ON public.capacity_offers USING btree (tenant_id);
+CREATE INDEX capacity_offers_tenant_id_22b0f85f_like ON public.capacity_offers USING btree (tenant_id text_pattern_ops);
+
 CREATE TABLE compute_sim_clock (
     id integer NOT NULL,
     ts timestamp with time zone NOT NULL,

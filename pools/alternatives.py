@@ -88,11 +88,11 @@ def search(
     """Ways within these ranges, in no order. Takes no locks, holds nothing."""
     looks = _Looks(access, request, now, rng)
     shortest = ranges.shortest
-    starts = list(itertools.islice(looks.starts(request, ranges, shortest), STARTS_MAX))
-    ways = [looks.longest(request, start, plan, ranges) for start, plan in starts]
-    ways += [looks.way(request, start, shortest, plan) for start, plan in starts[:1]]
-    for cheaper in _cheaper(access, request):
-        ways += looks.first_of(cheaper, ranges, shortest)
+    ways: list[Way] = []
+    for each, count in ((request, STARTS_MAX), *((each, 1) for each in _cheaper(access, request))):
+        starts = list(itertools.islice(looks.starts(each, ranges, shortest), count))
+        ways += [looks.longest(each, start, plan, ranges) for start, plan in starts]
+        ways += [looks.way(each, start, shortest, plan) for start, plan in starts[:1]]
     if all(way.length_ms < _ms(ranges.longest) for way in ways):
         ways += looks.first_of(request, ranges, ranges.longest)
     return tuple(same for way in ways if (same := looks.exactly(way)) is not None)

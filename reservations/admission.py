@@ -23,7 +23,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
-from bettercompute.wire.reservations import OfferTaking, ReservationRequest
+from bettercompute.wire.reservations import OfferTaking, RequestTerms, ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
@@ -159,7 +159,7 @@ def _normalised(
         return requests.normalise(wanted, now_ms=first_tried)
 
 
-def _check_users(caller: Caller, wanted: ReservationRequest, key: str) -> None:
+def _check_users(caller: Caller, wanted: RequestTerms, key: str) -> None:
     """Only members can be named; whoever has left since the first try changes no answer to it."""
     try:
         memberships.require(caller.tenant_id, wanted.users or (), field="users")

@@ -92,16 +92,15 @@ class Wanted:
 
 
 OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
-    click.option("--pool", required=True, metavar="POOL", help="The pool, by name or id."),
+    click.option("--pool", metavar="POOL", help="The pool, by name or id."),
     click.option(
         "--gpus",
         "--count",
         "count",
-        required=True,
         type=Count(),
         help="How many GPUs, MIG instances or slots; 2-4: as many as fit.",
     ),
-    click.option("--for", "length", required=True, type=Length(), help="How long: 8h, 3 days."),
+    click.option("--for", "length", type=Length(), help="How long: 8h, 3 days."),
     click.option(
         "--start",
         metavar="WHEN",
@@ -158,6 +157,9 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
 )
 
 
+_NEEDED = {"pool": "--pool", "count": "--gpus", "length": "--for"}
+
+
 def options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command all of them."""
     for option in reversed(OPTIONS):
@@ -166,7 +168,14 @@ def options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
-    """What the options say, in the words of the wire. An understood start is shown back."""
+    """What the options say, in the words of the wire. An understood start is shown back.
+
+    Raises:
+        click.UsageError: pool, count or length is missing.
+    """
+    for name, option in _NEEDED.items():
+        if given[name] is None:
+            raise click.UsageError(f"Missing option '{option}'.")
     start = _start(session, given["start"], given["time_zone"])
     fields: dict[str, Any] = {
         "devices": [_line(given)],
@@ -224,6 +233,17 @@ def _start(session: Session, text: str | None, zone_name: str | None) -> int | N
     if note:
         session.out.note(note)
     return start_ms
+
+
+def moment(session: Session, text: str, *, option: str) -> int:
+    """Epoch milliseconds of a moment, shown back as understood."""
+    now, zone = times.now(), times.local_zone()
+    found, note = times.start_ms(text, now=now, zone=zone, param_hint=option)
+    found = times.to_ms(now) if found is None else found
+    session.out.note(f"{option}: {times.start_in_full(found, now=now, zone=zone)}")
+    if note:
+        session.out.note(note)
+    return found
 
 
 def _seconds(milliseconds: int | None) -> int | None:

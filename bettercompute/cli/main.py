@@ -15,6 +15,7 @@ from bettercompute.cli import (
     extend,
     fleet,
     login,
+    maintenance,
     policy,
     reserve,
     series,
@@ -61,6 +62,7 @@ for each in (
     spending.budget,
     policy.policy,
     fleet.leases,
+    maintenance.maintenance,
     doctor.doctor,
     up.up,
 ):

@@ -2,10 +2,11 @@
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bettercompute.cli import asking, readers, times, views, waits
 from bettercompute.cli import session as sessions
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
 WAIT_SECONDS = 20.0
+MINUTE_MS = 60_000
 
 _STATES = [str(state) for state in ReservationState if state is not ReservationState.DRAFT]
 
@@ -38,8 +40,22 @@ _STATES = [str(state) for state in ReservationState if state is not ReservationS
     type=asking.Key(),
     help="The idempotency key of this intent; the same key reaches the same reservation.",
 )
+@click.option(
+    "--offer",
+    "offer_id",
+    metavar="ID",
+    help="Take this offer of capacity --offers, instead of saying what, where and when.",
+)
 @sessions.command
-def reserve(session: Session, /, *, wait: float | None, key: str | None, **given: Any) -> None:
+def reserve(
+    session: Session,
+    /,
+    *,
+    wait: float | None,
+    key: str | None,
+    offer_id: str | None,
+    **given: Any,
+) -> None:
     """Reserve GPUs of a pool for a time.
 
     \b
@@ -47,43 +63,63 @@ def reserve(session: Session, /, *, wait: float | None, key: str | None, **given
     better-compute reserve --pool main --gpus 8 --for 3d --start "Mon 09:00"
     better-compute reserve --pool main --gpus 4 --for 2h --start "Mon 15:00" --repeat weekly
     better-compute reserve --pool mig --class gpu.mig --profile 1g.10gb --gpus 2 --for 2h
+    better-compute reserve --offer cof_01k…
     """
-    wanted = asking.wanted(session, given)
     intent = key or secrets.token_hex(16)
+    wanted = asking.wanted(session, given) if offer_id is None else _offered(offer_id, given)
     with session.client() as client:
-        pool = client.pools.find(wanted.pool)
+        fields = asking.request_fields(client, wanted)
+        pools: dict[str, str] = {}
+        if offer_id is None:
+            pool = client.pools.find(wanted.pool)
+            fields["pool_id"] = pool.id
+            pools = {pool.id: pool.name}
         try:
-            found = _create(session, client, pool.id, wanted, key=intent, wait=wait)
+            found = _create(session, client, fields, wanted.start_ms, key=intent, wait=wait)
         except KeyboardInterrupt:
             session.out.note(f"It may have been reserved: repeat it with --key {intent} to see.")
             raise
-        session.out.show(views.reservation(found, readers.here({pool.id: pool.name})))
+        reader = readers.here(pools) if pools else readers.with_pools(session, client)
+        session.out.show(views.reservation(found, reader))
         _hint(session, found)
         _exit_for(found)
+
+
+def _offered(offer_id: str, given: Mapping[str, Any]) -> asking.Wanted:
+    """The offer says all of it; what is said beside it would only contradict.
+
+    Raises:
+        click.UsageError: something is.
+    """
+    context = click.get_current_context()
+    for param in context.command.params:
+        if (
+            param.name in given
+            and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+        ):
+            raise click.UsageError(f"--offer says all of it; leave out {param.opts[0]}.")
+    return asking.Wanted("", {"offer_id": offer_id}, (), None)
 
 
 def _create(
     session: Session,
     client: "Client",
-    pool_id: str,
-    wanted: asking.Wanted,
+    fields: Any,
+    start_ms: int | None,
     *,
     key: str,
     wait: float | None,
 ) -> Reservation:
     """Create it and, if asked, wait until it can be used: all within the same deadline."""
-    fields: Any = asking.request_fields(client, wanted)
     if not wait:
-        return client.reservations.create(pool_id=pool_id, idempotency_key=key, **fields)
+        return client.reservations.create(idempotency_key=key, **fields)
     deadline = client.api.monotonic() + wait
     with session.out.progress(f"Waiting up to {wait:g} s") as say:
-        created = client.reservations.create(
-            pool_id=pool_id, idempotency_key=key, wait_seconds=wait, **fields
-        )
+        created = client.reservations.create(idempotency_key=key, wait_seconds=wait, **fields)
         placed = client.reservations.wait_until_placed(
             created, seconds=_left(client, deadline), seen=lambda now: _tell_wait(say, now)
         )
-        if wanted.start_ms is not None:
+        if start_ms is not None or _is_ahead(placed):
             return placed  # its start is ahead: it is bound then
         return client.reservations.wait_until_active(placed, seconds=_left(client, deadline))
 
@@ -91,6 +127,11 @@ def _create(
 def _tell_wait(say: Callable[[str], None], found: Reservation) -> None:
     if found.waiting is not None:
         say(waits.progress(found.waiting, now=times.now(), zone=times.local_zone()))
+
+
+def _is_ahead(found: Reservation) -> bool:
+    """Whether it was made to start later: an offer says when, not the command line."""
+    return found.during is not None and found.during.start > found.created_at + MINUTE_MS
 
 
 def _left(client: "Client", deadline: float) -> float:

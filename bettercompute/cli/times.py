@@ -36,6 +36,11 @@ def from_ms(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def to_ms(at: datetime) -> int:
+    """Epoch milliseconds of an instant, rounded down."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
 def start_ms(
     text: str, *, now: datetime, zone: tzinfo, param_hint: str = "--start"
 ) -> tuple[int | None, str]:

@@ -175,11 +175,7 @@ def preview(found: Preview, reader: Reader) -> Shown:
         human.append(Table(("NODE", "DEVICES"), rows, "no devices"))
         human += _preempting(found, reader)
     else:
-        human = ["It does not fit:"]
-        human += [f"  - {_reason(each, reader)}" for each in found.reasons]
-    if found.earliest is not None:
-        at = times.moment(found.earliest, now=reader.now, zone=reader.zone)
-        human.append(f"The first start at which it fits: {at}")
+        human = refused(found.reasons, found.earliest, reader)
     return Shown(document=found, ids=[each.node_id for each in found.nodes], human=human)
 
 
@@ -191,6 +187,16 @@ def _preempting(found: Preview, reader: Reader) -> list[str]:
     them = "1 spot reservation gives" if count == 1 else f"{count} spot reservations give"
     who = f", when {them} way to it" if count else ""
     return [f"It starts {at}{who}."]
+
+
+def refused(reasons: Sequence[Reason], earliest: int | None, reader: Reader) -> list[str | Table]:
+    """Why it does not fit, and when it would."""
+    human: list[str | Table] = ["It does not fit:"]
+    human += [f"  - {_reason(each, reader)}" for each in reasons]
+    if earliest is not None:
+        at = times.moment(earliest, now=reader.now, zone=reader.zone)
+        human.append(f"The first start at which it fits: {at}")
+    return human
 
 
 def _reason(reason: Reason, reader: Reader) -> str:

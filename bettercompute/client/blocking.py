@@ -17,6 +17,7 @@ import httpx2
 from bettercompute.client import (
     accounts,
     capacity,
+    maintenance,
     operating,
     policies,
     pools,
@@ -98,6 +99,7 @@ class Capacity(Group):
     """What would fit."""
 
     preview = _call(capacity.preview)
+    offers = _call(capacity.offers)
 
 
 class Pools(Group):
@@ -115,6 +117,16 @@ class Policies(Group):
 
     examples = _call(policies.examples)
     try_ = _call(policies.try_)
+
+
+class Maintenance(Group):
+    """Planned work on nodes and pools."""
+
+    announce = _call(maintenance.announce)
+    of_pool = _call(maintenance.of_pool)
+    of_node = _call(maintenance.of_node)
+    get = _call(maintenance.get)
+    cancel = _call(maintenance.cancel)
 
 
 class Operating(Group):
@@ -163,6 +175,7 @@ class Client:
         self.series = Series(self)
         self.capacity = Capacity(self)
         self.pools = Pools(self)
+        self.maintenance = Maintenance(self)
         self.policies = Policies(self)
         self.operating = Operating(self)
         account = Account(self)

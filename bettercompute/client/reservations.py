@@ -35,13 +35,11 @@ ENDED = frozenset(
 Body: TypeAlias = dict[str, Any]  # JSON, with models of the wire in it
 
 
-class RequestFields(TypedDict, total=False):
-    """The fields of a request as keywords; nested ones as models of the wire or as plain JSON."""
+class OfferFields(TypedDict, total=False):
+    """The fields of a request but when and how long, of which capacity offers have ranges."""
 
     pool_id: str
     devices: list[Any]
-    duration: int | str
-    start: int | str | None
     binding: wire.Binding | str
     resources: wire.Resources | dict[str, int] | None
     gang: wire.Gang | dict[str, Any] | None
@@ -53,6 +51,16 @@ class RequestFields(TypedDict, total=False):
     priority: int
     users: list[str] | None
     recurrence: wire.Recurrence | dict[str, str] | None
+
+
+class RequestFields(OfferFields, total=False):
+    """The fields of a request as keywords; nested ones as models of the wire or as plain JSON.
+
+    With ``offer_id`` it takes that capacity offer, which says all the rest.
+    """
+
+    duration: int | str
+    start: int | str | None
     offer_id: str | None
 
 

@@ -8,12 +8,15 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.http import HttpResponse
 
+from bettercompute import clock
 from bettercompute.iam import policies
+from nodes import maintenance
 from tests.support import cast, make, routes, valid_requests
 from tests.support.cast import Api
 
@@ -48,6 +51,16 @@ def theirs() -> Theirs:
     reservation = make.active(alice, pool)
     token, _ = cast.token("alice")
     policy = policies.create(alice, draft=policies.Draft("no-more", FORBID, enabled=False))
+    start = clock.now() + timedelta(days=1_000)
+    at = maintenance.place(pool_id=pool.pk)
+    assert at is not None
+    window, _ = maintenance.announce(
+        at,
+        start=start,
+        end=start + timedelta(hours=1),
+        reason="new fans",
+        account_id=alice.account_id,
+    )
     ids = {
         "tenant_id": alice.tenant_id,
         "pool_id": pool.pk,
@@ -56,6 +69,7 @@ def theirs() -> Theirs:
         "series_id": make.series(alice, pool),
         "token_id": token.pk,
         "policy_id": policy.id,
+        "maintenance_id": window.id,
     }
     mallory = cast.api("mallory")
     mallory.get("/whoami")  # writes last_used_at, once

@@ -6,14 +6,18 @@ Each route and method of the product is in one of the tables below, so a new one
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.http import HttpResponse
 
+from bettercompute import clock
 from bettercompute.iam.models import Policy
-from nodes import eligibility
-from nodes.models import Node
+from nodes import eligibility, maintenance
+from nodes.models import MaintenanceWindow, Node
+from nodes.operations import maintenance as operation
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
@@ -36,6 +40,7 @@ class World:
     reservation: Reservation
     series: str
     policy: Policy
+    maintenance: str
     api: cast.Api
 
     def path(self, template: str) -> str:
@@ -46,6 +51,7 @@ class World:
             "<str:reservation_id>": self.reservation.pk,
             "<str:series_id>": self.series,
             "<str:policy_id>": self.policy.pk,
+            "<str:maintenance_id>": self.maintenance,
         }
         for name, value in ids.items():
             template = template.replace(name, value)
@@ -61,7 +67,17 @@ def world() -> World:
         tenant=cast.tenant("acme"), name="no-more", text=FORBID, enabled=False
     )
     node = Node.objects.get(pool=pool)
-    return World(pool, node, reservation, make.series(alice, pool), policy, cast.api("alice"))
+    start = clock.now() + timedelta(days=1_000)
+    at = operation.access(alice, node_id=node.pk)
+    window, _ = maintenance.announce(
+        at,
+        start=start,
+        end=start + timedelta(hours=1),
+        reason="new fans",
+        account_id=alice.account_id,
+    )
+    series = make.series(alice, pool)
+    return World(pool, node, reservation, series, policy, window.id, cast.api("alice"))
 
 
 def bump_reservation(world: World) -> None:
@@ -82,6 +98,11 @@ def bump_node(world: World) -> None:
     eligibility.set_labels(world.node.pk, {"rack": str(world.node.pk)})
 
 
+def bump_maintenance(world: World) -> None:
+    """Nothing of it changes but that it is called off."""
+    MaintenanceWindow.objects.filter(pk=world.maintenance).update(version=F("version") + 1)
+
+
 def bump_pool(world: World) -> None:
     catalogue.change_pool(world.pool.pk, region="elsewhere", policy={})
 
@@ -99,6 +120,7 @@ AGGREGATES: dict[str, Bump] = {
     f"{API}/nodes/<str:node_id>": bump_node,
     f"{API}/pools/<str:pool_id>": bump_pool,
     f"{API}/policies/<str:policy_id>": bump_policy,
+    f"{API}/maintenance/<str:maintenance_id>": bump_maintenance,
 }
 
 #: Writes to one aggregate: a stale If-Match is refused. The aggregate's own path, and the body.
@@ -115,6 +137,7 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/series/<str:series_id>/skip"): ("series", SKIP),
     ("POST", f"{API}/nodes/<str:node_id>/cordon"): ("nodes", {}),
     ("POST", f"{API}/nodes/<str:node_id>/uncordon"): ("nodes", {}),
+    ("POST", f"{API}/maintenance/<str:maintenance_id>/cancel"): ("maintenance", {}),
     ("PUT", f"{API}/policies/<str:policy_id>"): ("policies", WRITE),
     ("DELETE", f"{API}/policies/<str:policy_id>"): ("policies", {}),
 }
@@ -132,6 +155,8 @@ VIEWS = {
     f"{API}/pools",
     f"{API}/pools/<str:pool_id>/timeline",
     f"{API}/pools/<str:pool_id>/fragmentation",
+    f"{API}/pools/<str:pool_id>/maintenance",
+    f"{API}/nodes/<str:node_id>/maintenance",
     f"{API}/quotas",
     f"{API}/nodes",
     f"{API}/openapi.json",
@@ -149,6 +174,8 @@ BESIDE: dict[tuple[str, str], str] = {
     ("POST", f"{API}/policies"): "makes a new one",
     ("POST", f"{API}/policies/dry-run"): "writes nothing",
     ("POST", f"{API}/capacity/preview"): "writes nothing",
+    ("POST", f"{API}/pools/<str:pool_id>/maintenance"): "makes one, and the same one again",
+    ("POST", f"{API}/nodes/<str:node_id>/maintenance"): "makes one, and the same one again",
     ("POST", f"{API}/capacity/offers"): "makes new ones, which hold nothing",
     ("POST", f"{API}/reservations"): "makes one, told apart by its idempotency key",
 }
@@ -169,7 +196,11 @@ def send(world: World, method: str, template: str, **headers: str) -> HttpRespon
     path = world.path(template)
     if method == "DELETE":
         return world.api.client.delete(f"{API}{path}", headers=cast._named(headers))
-    body = dict(fields) if kind == "nodes" else {**fields, "tenantId": cast.tenant("acme").pk}
+    body = (
+        dict(fields)
+        if kind in {"nodes", "maintenance"}
+        else {**fields, "tenantId": cast.tenant("acme").pk}
+    )
     return world.api.send(method, path, body, **headers)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import connection
 
+from bettercompute import clock
 from tests.support import routes
 from tests.support.cast import Api
 
@@ -36,6 +37,8 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
     }
     reservation = {**preview, "idempotencyKey": "hostile"}
     policy = {**tenant, "name": "limits", "text": POLICY_TEXT}
+    soon = clock.now_ms() + 3_600_000
+    maintenance = {**tenant, "start": soon, "end": soon + 3_600_000, "reason": "new fans"}
     return {
         ("POST", "/tokens"): {**tenant, "name": "ci"},
         ("POST", "/tokens/<str:token_id>/revoke"): tenant,
@@ -56,13 +59,16 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("POST", "/series/<str:series_id>/skip"): {**tenant, "occurrence": 1_772_442_000_000},
         ("POST", "/capacity/preview"): preview,
         ("POST", "/capacity/offers"): {**preview, "duration": {"min": "1h", "max": "2h"}},
+        ("POST", "/pools/<str:pool_id>/maintenance"): maintenance,
+        ("POST", "/nodes/<str:node_id>/maintenance"): maintenance,
+        ("POST", "/maintenance/<str:maintenance_id>/cancel"): tenant,
         ("POST", "/nodes/<str:node_id>/cordon"): tenant,
         ("POST", "/nodes/<str:node_id>/uncordon"): tenant,
     }
 
 
 #: Operators name no tenant: these take null and nothing for one.
-TENANT_OPTIONAL = ("/api/v1/nodes/",)
+TENANT_OPTIONAL = ("/api/v1/nodes/", "/api/v1/pools/", "/api/v1/maintenance/")
 PUBLIC = {"/api/v1/openapi.json", "/api/v1/docs"}
 ROUTES = [route for route in routes.under("/api/v1/") if route.template not in PUBLIC]
 WRITES = [

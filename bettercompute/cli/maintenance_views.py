@@ -1,0 +1,61 @@
+"""Planned maintenance as people read it at a terminal. Pure."""
+
+from collections.abc import Sequence
+
+from bettercompute.cli import times
+from bettercompute.cli.output import Cell, Shown, Table
+from bettercompute.cli.views import Reader
+from bettercompute.wire.maintenance import Affected, Maintenance, MaintenanceOperation
+
+_COLOURS = {"under-way": "yellow", "planned": "cyan"}
+
+
+def listing(found: Sequence[Maintenance], reader: Reader) -> Shown:
+    """What is planned, by start."""
+    rows = [
+        (
+            each.id,
+            Cell(each.state, _COLOURS.get(each.state)),
+            reader.pool(each.pool_id),
+            each.node or "all of it",
+            times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+            each.reason,
+        )
+        for each in found
+    ]
+    columns = ("ID", "STATE", "POOL", "NODE", "WHEN", "REASON")
+    return Shown(
+        document={"items": list(found)},
+        ids=[each.id for each in found],
+        human=[Table(columns, rows, "No maintenance is planned.")],
+    )
+
+
+def operation(done: MaintenanceOperation, reader: Reader) -> Shown:
+    """What was announced or called off, and whom it meets."""
+    window = done.maintenance
+    human: list[str | Table] = []
+    if window is None:
+        human.append("Nothing is announced. It would meet:")
+    else:
+        what = f"{window.id}  {window.state}" if done.applied else f"{window.id}: nothing changed"
+        when = times.window_in_full(window.start, window.end, now=reader.now, zone=reader.zone)
+        human += [what, f"{window.node or 'All of the pool'}, {when}: {window.reason}", "It meets:"]
+    rows = [_affected(each, reader) for each in done.affected]
+    columns = ("RESERVATION", "TENANT", "OWNER", "STATE", "WHEN", "NODES", "DEVICES")
+    human.append(Table(columns, rows, "nobody"))
+    if done.affected_total > len(done.affected):
+        human.append(f"and {done.affected_total - len(done.affected)} more")
+    return Shown(document=done, ids=[] if window is None else [window.id], human=human)
+
+
+def _affected(each: Affected, reader: Reader) -> tuple[str | Cell, ...]:
+    return (
+        each.reservation_id,
+        each.tenant,
+        each.owner,
+        each.state,
+        times.window(each.during.start, each.during.end, now=reader.now, zone=reader.zone),
+        ", ".join(each.nodes[:4]) + (" …" if len(each.nodes) > 4 else ""),
+        str(each.devices),
+    )
