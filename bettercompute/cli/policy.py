@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +12,11 @@ from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Shown, Table
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
-from bettercompute.client.blocking import Client
 from bettercompute.wire.dryrun import RECENT_MAX, PolicyVerdict, RecentVerdicts
 from bettercompute.wire.iam import PolicyExample
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 RECENT_DEFAULT = 100
 
@@ -87,7 +89,7 @@ def try_(
         raise click.exceptions.Exit(Exit.DENIED)
 
 
-def _draft(client: Client, path: str | None, example: str | None) -> str | None:
+def _draft(client: "Client", path: str | None, example: str | None) -> str | None:
     if example is not None:
         return _named(client.policies.examples(), example).text
     if path is None:
