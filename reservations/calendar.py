@@ -1,6 +1,6 @@
 """Whose time it is: a pool's bookings as one tenant may see them, and what ids are called."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.urls import reverse
@@ -43,12 +43,28 @@ def _booking(caller: Caller, row: sql.Row) -> timeline.Booking:
 def names(shown: Sequence[Reservation]) -> Names:
     """What everything is called that these reservations mention: one query."""
     allocations = [allocation for reservation in shown for allocation in reservation.allocations]
+    return named(
+        pool_ids={reservation.pool_id for reservation in shown},
+        node_ids={allocation.node_id for allocation in allocations},
+        owner_ids=_people(shown),
+        device_ids={device for a in allocations for device in a.device_ids},
+    )
+
+
+def named(
+    *,
+    pool_ids: Collection[str] = (),
+    node_ids: Collection[str] = (),
+    owner_ids: Collection[str] = (),
+    device_ids: Collection[str] = (),
+) -> Names:
+    """What these are called: one query."""
     rows = CALENDAR.all(
         "names",
-        pool_ids=sorted({reservation.pool_id for reservation in shown}),
-        node_ids=sorted({allocation.node_id for allocation in allocations}),
-        owner_ids=sorted(_people(shown)),
-        device_ids=sorted({device for a in allocations for device in a.device_ids}),
+        pool_ids=sorted(pool_ids),
+        node_ids=sorted(node_ids),
+        owner_ids=sorted(owner_ids),
+        device_ids=sorted(device_ids),
     )
     found: dict[str, dict[str, str]] = {"pool": {}, "node": {}, "owner": {}, "model": {}}
     for kind, key, name in rows:

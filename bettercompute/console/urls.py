@@ -6,6 +6,7 @@ from bettercompute.console import home, pool, preferences, signin
 from pools import console as pools
 from reservations import console as reservations
 from reservations import sharing_console as sharing
+from reservations import usage_console as usage
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -15,6 +16,8 @@ urlpatterns = [
     path("tenant", preferences.tenant, name="tenant"),
     path("pools", pools.listing, name="pools"),
     path("pools/<str:pool_id>", pool.pool, name="pool"),
+    path("usage", usage.index, name="usage"),
+    path("usage.csv", usage.download, name="usage-csv"),
     path("reserve", reservations.reserve, name="reserve"),
     path("reserve/preview", reservations.preview, name="reserve-preview"),
     path("reservations", reservations.index, name="reservations"),
