@@ -110,6 +110,12 @@ def test_over_rest(clock):
     assert item["day"] == "2026-03-02"
     assert item["gpuHours"] == 1.0
     assert item["ownerIdentityId"] is None
+    listed = api.get(f"/usage?from={now - 3_600_000}&to={now}&by=day,pool&timeZone=Asia/Tokyo")
+    assert listed.json() == answer.json()
+    wrong = cast.problem(api.get("/usage?from=1&to=2&by=day,week"), 400, "INVALID_INPUT")
+    (error,) = wrong["details"]["errors"]
+    assert error["path"] == "by"
+    assert error["message"].startswith("week is unknown; give any of day, pool, owner")
     for query in (
         "",
         f"?from={now}&to={now}",
