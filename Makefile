@@ -23,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast test-long torture simulate planes faults guards lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast test-long torture model simulate planes faults guards lint format types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -47,6 +47,10 @@ test-long: setup ## The tests that `make test` leaves out: each takes a minute, 
 
 torture: setup ## The capacity torture test (C16); SEED, OPS, SECONDS make it another or longer
 	@exec $(PYTEST) tests/concurrency -k torture -s $(ARGS)
+
+model: setup ## Reservations against a model of the documents; EXAMPLES, STEPS, SEED make it larger
+	@exec env EXAMPLES=$(or $(EXAMPLES),100) STEPS=$(or $(STEPS),50) SEED=$(or $(SEED),1) \
+		$(PYTEST) tests/integration/reservations/test_model.py -n 0 -s $(ARGS)
 
 simulate: setup ## The seeded simulation; SEED, STEPS, or SEEDS=1000 JOBS=2 for a range of seeds
 	@exec $(PY) -m tests.simulation $(ARGS)

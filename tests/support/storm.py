@@ -259,7 +259,7 @@ class Agent:
         self.node_id = node_id
         self._speaking = threading.Lock()  # a journal has one order
         self._numbers = itertools.count(1)
-        self._said: dict[str, ReportKind] = {}
+        self.said: dict[str, ReportKind] = {}
         now = clock.now()
         NodeSession.objects.create(
             node_id=node_id,
@@ -279,7 +279,7 @@ class Agent:
                 if rng.random() < failing
                 else ReportKind.ALLOCATION_BOUND
                 for each in desired.read(self.node_id).assignments
-                if each.allocation_id not in self._said and rng.random() >= silent
+                if each.allocation_id not in self.said and rng.random() >= silent
             }
             said |= {
                 allocation_id: ReportKind.ALLOCATION_RELEASED
@@ -289,7 +289,7 @@ class Agent:
             entries = [self._entry(*each) for each in said.items()]
             if entries:
                 reports.apply(self.node_id, epoch=1, entries=entries)
-                self._said |= said
+                self.said |= said
             return len(entries)
 
     def _entry(self, allocation_id: str, kind: ReportKind) -> ReportEntry:
