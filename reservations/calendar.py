@@ -1,6 +1,7 @@
 """Whose time it is: a pool's bookings as one tenant may see them, and what ids are called."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from django.urls import reverse
@@ -10,6 +11,8 @@ from bettercompute.iam.callers import Caller
 from bettercompute.pages import parts, timeline
 from bettercompute.pages.timeline import Whose
 from bettercompute.wire.reservations import Reservation
+from nodes import maintenance
+from nodes.maintenance import Window
 from reservations.presentation import Names
 
 CALENDAR = sql.load(__package__, "calendar")
@@ -21,6 +24,55 @@ def bookings(
     """Bookings that touch the window; another tenant's tell when, and nothing else."""
     rows = CALENDAR.all("bookings", pool_id=pool_id, start=start, end=end)
     return [_booking(caller, row) for row in rows]
+
+
+def occupied(
+    caller: Caller,
+    pool_id: str,
+    devices: Sequence[timeline.Device],
+    *,
+    start: datetime,
+    end: datetime,
+) -> list[timeline.Booking]:
+    """Bookings that touch the window, and the maintenance in which nothing is booked."""
+    booked = bookings(caller, pool_id, start=start, end=end)
+    windows = maintenance.standing(pool_id, start=start, end=end)
+    return booked + (works(windows, devices, booked) if windows else [])
+
+
+def works(
+    windows: Sequence[Window],
+    devices: Sequence[timeline.Device],
+    booked: Sequence[timeline.Booking],
+) -> list[timeline.Booking]:
+    """Maintenance as drawn on each device: where it is not booked, which comes before it. Pure."""
+    taken: defaultdict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
+    for booking in booked:
+        taken[booking.device_id].append((booking.start, booking.end))
+    found = []
+    for window in windows:
+        for device in devices:
+            if window.node_name not in {None, device.node}:
+                continue
+            for start, end in _gaps(window.start, window.end, taken[device.id]):
+                label = f"maintenance: {window.reason}"
+                found.append(
+                    timeline.Booking(device.id, window.id, start, end, Whose.MAINTENANCE, label)
+                )
+            taken[device.id].append((window.start, window.end))
+    return found
+
+
+def _gaps(
+    start: datetime, end: datetime, taken: Sequence[tuple[datetime, datetime]]
+) -> Iterator[tuple[datetime, datetime]]:
+    """What is left of a span between others."""
+    for begins, ends in sorted(taken):
+        if start < min(begins, end):
+            yield start, min(begins, end)
+        start = max(start, ends)
+    if start < end:
+        yield start, end
 
 
 def _booking(caller: Caller, row: sql.Row) -> timeline.Booking:

@@ -19,6 +19,7 @@ from pools import quota, supply
 from pools.supply import Supply
 from reservations import (
     admission,
+    alternatives_panel,
     calendar,
     ending,
     ending_page,
@@ -77,6 +78,9 @@ def preview(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What the form as it stands would get; without HTMX the whole page with that in it."""
     supplies = supply.bookable(visitor.caller)
     entry = form.read(request.POST.dict(), supplies=supplies)
+    entry = alternatives_panel.fill(
+        entry, request.POST.get(alternatives_panel.TAKE, ""), visitor=visitor
+    )
     return _form(request, visitor, entry, supplies, part="reservations/_preview.html")
 
 
@@ -94,7 +98,7 @@ def _form(
     parsed = _parse(visitor, entry)
     page = ReservePage(
         form=form.view(entry, {**parsed.wrong, **(wrong or {})}, supplies=supplies),
-        preview=_judge(visitor, parsed, entry.pool),
+        preview=_with_alternatives(request, visitor, parsed, entry.pool),
         banner=banner,
     )
     return rendering.render(
@@ -163,6 +167,18 @@ def _banner(error: errors.ApiError, general: str) -> parts.Notice:
     return parts.Notice("Nothing was booked", error.message, "red")
 
 
+def _with_alternatives(
+    request: HttpRequest, visitor: Visitor, parsed: Parsed, pool_id: str
+) -> Panel:
+    """The preview judged; and where it does not fit, other times, once they are asked for."""
+    panel = _judge(visitor, parsed, pool_id)
+    if parsed.request is None or panel.verdict != "no":
+        return panel
+    if alternatives_panel.ASK not in request.POST:
+        return replace(panel, may_ask=True)
+    return replace(panel, alternatives=alternatives_panel.find(visitor, parsed.request))
+
+
 def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Panel:
     """The preview judged, drawn on the pool's timeline."""
     if parsed.request is None:
@@ -188,9 +204,10 @@ def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Panel:
 
 def _drawing(visitor: Visitor, parsed: Parsed, found: Preview, pool_id: str) -> timeline.Timeline:
     scale = preview_panel.scale(parsed.window, now=visitor.now)
-    bookings = calendar.bookings(visitor.caller, pool_id, start=scale.start, end=scale.end)
+    devices = supply.devices(pool_id)
+    bookings = calendar.occupied(visitor.caller, pool_id, devices, start=scale.start, end=scale.end)
     return timeline.build(
-        supply.devices(pool_id),
+        devices,
         bookings,
         scale=scale,
         now=visitor.now,

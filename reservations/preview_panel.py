@@ -10,6 +10,7 @@ from bettercompute.wire.capacity import Filter, Preview, PreviewNode
 from bettercompute.wire.capacity import Reason as WireReason
 from pools import presentation as pools
 from pools.quota import Usage
+from reservations.alternatives_panel import Alternative
 from reservations.form import Parsed, Window
 
 _SHOWN_MIN = timedelta(hours=24)
@@ -47,6 +48,10 @@ _REASONS: Mapping[Filter, tuple[str, str]] = {
 }
 
 
+# Of the same filter as a cordon, but it says when it ends.
+_MAINTENANCE = ("Maintenance is planned in that time", "Start later, or end before it.")
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One thing in the way, in plain words."""
@@ -76,6 +81,9 @@ class Panel:
     quota: tuple[parts.QuotaLine, ...] = ()
     drawing: timeline.Timeline | None = None
     earliest: Earliest | None = None
+    #: other times that fit; None: nobody asked for them
+    alternatives: tuple[Alternative, ...] | None = None
+    may_ask: bool = False
 
 
 def unasked(parsed: Parsed) -> Panel:

@@ -8,8 +8,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from bettercompute.pages import axis, parts, rendering, timeline, visitors
+from bettercompute.pages import axis, moments, parts, rendering, timeline, visitors
 from bettercompute.pages.visitors import Visitor
+from nodes import maintenance
+from nodes.maintenance import Window
 from pools import console as pools
 from pools import fragmentation, presentation, quota, supply
 from reservations import calendar
@@ -24,6 +26,16 @@ _DEFAULT = "2d"
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """Maintenance that is planned, as the page lists it."""
+
+    where: str
+    when: str
+    reason: str
+    under_way: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """All of a pool's page."""
 
@@ -32,6 +44,7 @@ class Page:
     ranges: tuple[parts.Link, ...]
     timeline: timeline.Timeline
     lying: tuple[presentation.Lying, ...]
+    works: tuple[Work, ...]
     limits: tuple[parts.Fact, ...]
     quota: tuple[parts.QuotaLine, ...]
 
@@ -49,6 +62,7 @@ def pool(request: HttpRequest, visitor: Visitor, pool_id: str) -> HttpResponse:
         ranges=_links(pool_id, chosen),
         timeline=_timeline(visitor, pool_id, _scale(chosen, visitor.now)),
         lying=presentation.lying(fragmentation.of_access(found.access)),
+        works=tuple(_work(visitor, each) for each in maintenance.standing(pool_id)),
         limits=presentation.limits(found.access),
         quota=presentation.quota_lines(
             presentation.quotas_in(pool_id, quota.usage(visitor.caller.tenant_id))
@@ -77,8 +91,17 @@ def _links(pool_id: str, chosen: str) -> tuple[parts.Link, ...]:
 
 def _timeline(visitor: Visitor, pool_id: str, scale: axis.Scale) -> timeline.Timeline:
     devices: Sequence[timeline.Device] = supply.devices(pool_id)
-    bookings = calendar.bookings(visitor.caller, pool_id, start=scale.start, end=scale.end)
+    bookings = calendar.occupied(visitor.caller, pool_id, devices, start=scale.start, end=scale.end)
     return timeline.build(devices, bookings, scale=scale, now=visitor.now, zone=visitor.zone)
+
+
+def _work(visitor: Visitor, window: Window) -> Work:
+    return Work(
+        where=window.node_name or "The whole pool",
+        when=moments.window(window.start, window.end, now=visitor.now, zone=visitor.zone),
+        reason=window.reason,
+        under_way=window.start <= visitor.now,
+    )
 
 
 def _tiles(row: presentation.Row, found: supply.Supply) -> tuple[parts.Tile, ...]:

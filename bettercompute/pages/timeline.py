@@ -31,6 +31,7 @@ class Whose(StrEnum):
     TENANT = "tenant"
     FOREIGN = "foreign"
     CHANGE = "change"  # the node's devices are being reconfigured
+    MAINTENANCE = "maintenance"  # announced; nothing is booked over it
 
 
 WORDS = {
@@ -38,6 +39,7 @@ WORDS = {
     Whose.TENANT: "your tenant",
     Whose.FOREIGN: "another tenant",
     Whose.CHANGE: "node change",
+    Whose.MAINTENANCE: "maintenance",
 }
 
 

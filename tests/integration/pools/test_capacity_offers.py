@@ -302,3 +302,22 @@ def test_over_the_api(clock):
     assert cast.problem(unknown, 400, "INVALID_INPUT")["details"]["errors"] == [
         {"path": "offers", "message": "unknown field"}
     ]
+
+
+@pytest.mark.rule("U2")
+def test_the_console_lists_other_times_as_buttons_that_fill_the_form(clock):
+    pool = make.pool(gpus=1)
+    hold(pool, starts_in=1, duration="2h")
+    client = cast.session("alice", check_csrf=False)
+    typed = {"key": "k", "pool": pool.pk, "count": "1", "duration": "2h", "start": ""}
+    page = client.post("/reserve/preview", typed).content.decode()
+    assert "Show other times that fit" in page
+    asked = client.post("/reserve/preview", {**typed, "alternatives": "1"}).content.decode()
+    later = clocks.now_ms() + 3 * HOUR_MS
+    assert f'value="{later}|{2 * HOUR_MS}"' in asked
+    assert "Starts soonest" in asked
+    filled = client.post("/reserve/preview", {**typed, "instead": f"{later}|{2 * HOUR_MS}"})
+    assert "It fits" in filled.content.decode()
+    for odd in ("|", "1|x", f"{10**20}|1", "<b>"):
+        again = client.post("/reserve/preview", {**typed, "instead": odd})
+        assert again.status_code == 200

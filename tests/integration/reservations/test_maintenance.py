@@ -13,9 +13,9 @@ from nodes.models import DeviceBooking, MaintenanceWindow, Node
 from nodes.operations import maintenance as operation
 from nodes.operations.maintenance import Planned
 from outbox.models import Event
-from pools import preview
+from pools import preview, supply
 from pools.models import Pool
-from reservations import conditions, extension, queries
+from reservations import calendar, conditions, extension, queries
 from reservations.conditions import ConditionType
 from reservations.models import Reservation
 from tests.support import cast, invariants, make
@@ -222,3 +222,20 @@ def test_a_booking_over_it_is_found(clock):
     assert found.startswith("maintenance.booked-over")
     assert DeviceBooking.objects.get().allocation_id in found
     assert queries.answer(held.pk).state == "active"
+
+
+@pytest.mark.rule("U5")
+def test_the_pools_page_lists_it_and_draws_it_where_nothing_is_booked(clock):
+    pool = make.pool(nodes=2, gpus=2)
+    held = make.active(cast.caller("bob"), pool, duration="2h", gpus=2)
+    announce(pool, node=host(held), starts_in=1, hours=4)
+    page = cast.session("alice").get(f"/pools/{pool.pk}").content.decode()
+    assert "new power supplies" in page
+    assert "Nothing new is booked over it." in page
+    assert "tl-block tl-maintenance" in page
+    scale = {"start": clocks.now(), "end": clocks.now() + timedelta(hours=12)}
+    devices = supply.devices(pool.pk)
+    found = calendar.occupied(cast.caller("alice"), pool.pk, devices, **scale)
+    works = [each for each in found if each.whose == "maintenance"]
+    assert {each.device_id for each in works} == set(held.allocations.get().device_ids)
+    assert {each.start for each in works} == {held.ends_at}, "behind what stays"
