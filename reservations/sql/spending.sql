@@ -3,7 +3,10 @@
 -- seconds, up to now and from now on. What has passed counts as it is metered; what is to come as it
 -- is charged: a range of devices at its most as long as it may still be placed again. What waits is
 -- planned from its start or from now. What failed, and what was withdrawn, has cost nothing.
-WITH spans AS (
+WITH present AS MATERIALIZED (
+    SELECT compute_now() AS instant  -- once, not for each reservation
+),
+spans AS (
     SELECT place, pool_id, begins, ends
     FROM unnest(
         %(places)s::int[], %(pool_ids)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]
@@ -32,9 +35,10 @@ reserved AS (
     UNION ALL
     SELECT
         reservations.pool_id, 0, quota_charges.amount,
-        greatest(requested_start, compute_now()),
-        greatest(requested_start, compute_now()) + duration_ms * interval '1 millisecond'
+        greatest(requested_start, present.instant),
+        greatest(requested_start, present.instant) + duration_ms * interval '1 millisecond'
     FROM reservations
+    CROSS JOIN present
     JOIN quota_charges
         ON quota_charges.owner_key = reservations.id AND quota_charges.resource = 'gpuMilli'
     WHERE reservations.tenant_id = %(tenant_id)s::text
@@ -44,14 +48,15 @@ SELECT
     spans.place,
     coalesce(sum(gpu_milli * extract(epoch FROM greatest(
         interval '0',
-        least(reserved.ends, spans.ends, compute_now()) - greatest(reserved.begins, spans.begins)
+        least(reserved.ends, spans.ends, present.instant) - greatest(reserved.begins, spans.begins)
     ))), 0),
     coalesce(sum(planned_milli * extract(epoch FROM greatest(
         interval '0',
         least(reserved.ends, spans.ends)
-            - greatest(reserved.begins, spans.begins, compute_now())
+            - greatest(reserved.begins, spans.begins, present.instant)
     ))), 0)
 FROM spans
+CROSS JOIN present
 LEFT JOIN reserved
     ON reserved.begins < spans.ends
     AND reserved.ends > spans.begins
