@@ -26,6 +26,7 @@ PREFIXES = (
     "ten",  # tenant
     "usr",  # account: a person or service that acts
     "tok",  # API token
+    "cal",  # calendar feed
     "pol",  # policy
     "pool",
     "off",  # offer of a pool to another tenant

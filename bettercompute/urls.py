@@ -12,6 +12,8 @@ from reservations import api as reservations
 from reservations import maintenance_api as maintenance
 from reservations import policy_api as policy
 from reservations import usage_api as usage
+from reservations.feeds import api as feeds
+from reservations.feeds import serving
 from reservations.series import api as series
 
 handler400 = "bettercompute.web.pages.bad_request"
@@ -36,6 +38,8 @@ api_v1 = [
     path("reservations/<str:reservation_id>/users", reservations.UsersView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("feeds", feeds.FeedsView.as_view()),
+    path("feeds/<str:feed_id>/revoke", feeds.FeedRevokeView.as_view()),
     path("series", series.SeriesListView.as_view()),
     path("series/<str:series_id>", series.SeriesView.as_view()),
     path("series/<str:series_id>/cancel", series.SeriesCancelView.as_view()),
@@ -66,6 +70,7 @@ api_v1 = [
 urlpatterns = [
     path("api/v1/", include(api_v1)),
     path("docs/errors", openapi.error_page, name="errors"),
+    path("feeds/<slug:address>.ics", serving.serve, name="calendar-feed"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path(

@@ -337,6 +337,30 @@ CREATE INDEX budgets_pool_id_c5a383ca_like ON public.budgets USING btree (pool_i
 CREATE INDEX budgets_tenant_id_92afe571 ON public.budgets USING btree (tenant_id);
 CREATE INDEX budgets_tenant_id_92afe571_like ON public.budgets USING btree (tenant_id text_pattern_ops);
 
+CREATE TABLE calendar_feeds (
+    id text NOT NULL,
+    secret_hash text NOT NULL,
+    created_at timestamp with time zone DEFAULT compute_now() NOT NULL,
+    last_read_at timestamp with time zone,
+    window_at timestamp with time zone,
+    reads integer NOT NULL,
+    revoked_at timestamp with time zone,
+    account_id text NOT NULL,
+    pool_id text,
+    tenant_id text NOT NULL,
+    CONSTRAINT calendar_feeds_pkey PRIMARY KEY (id),
+    CONSTRAINT calendar_feeds_account_id_ae139d38_fk_accounts_id FOREIGN KEY (account_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT calendar_feeds_pool_id_b769b3da_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT calendar_feeds_tenant_id_c1ce3bf8_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
+);
+CREATE INDEX calendar_feeds_account_id_ae139d38 ON public.calendar_feeds USING btree (account_id);
+CREATE INDEX calendar_feeds_account_id_ae139d38_like ON public.calendar_feeds USING btree (account_id text_pattern_ops);
+CREATE INDEX calendar_feeds_id_622f14ba_like ON public.calendar_feeds USING btree (id text_pattern_ops);
+CREATE INDEX calendar_feeds_pool_id_b769b3da ON public.calendar_feeds USING btree (pool_id);
+CREATE INDEX calendar_feeds_pool_id_b769b3da_like ON public.calendar_feeds USING btree (pool_id text_pattern_ops);
+CREATE INDEX calendar_feeds_tenant_id_c1ce3bf8 ON public.calendar_feeds USING btree (tenant_id);
+CREATE INDEX calendar_feeds_tenant_id_c1ce3bf8_like ON public.calendar_feeds USING btree (tenant_id text_pattern_ops);
+
 CREATE TABLE capacity_offers (
     id text NOT NULL,
     kinds text[] NOT NULL,
@@ -934,6 +958,7 @@ CREATE TABLE reservations (
 );
 CREATE INDEX reservation_behind_a_notice ON public.reservations USING btree (pool_id) WHERE ((conditions @> '[{"type": "AwaitingPreemption"}]'::jsonb) AND (state = 'placed'::text));
 CREATE INDEX reservation_had ON public.reservations USING btree (tenant_id, ends_at) WHERE (placed_at IS NOT NULL);
+CREATE INDEX reservation_in_pool ON public.reservations USING btree (pool_id, ends_at) WHERE (placed_at IS NOT NULL);
 CREATE INDEX reservation_live ON public.reservations USING btree (id) WHERE (state = ANY (ARRAY['draft'::text, 'awaiting-confirmation'::text, 'pending'::text, 'placed'::text, 'binding'::text, 'active'::text]));
 CREATE INDEX reservation_mine ON public.reservations USING btree (tenant_id, owner_id, created_at DESC, id DESC);
 CREATE INDEX reservation_newest ON public.reservations USING btree (tenant_id, created_at DESC, id DESC);

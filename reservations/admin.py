@@ -14,7 +14,8 @@ from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_
 from bettercompute.states import ReservationState as S
 from outbox import queries as events
 from reservations import ending
-from reservations.models import Allocation, Reservation, ReservationUser
+from reservations.feeds import keeping
+from reservations.models import Allocation, CalendarFeed, Reservation, ReservationUser
 
 EVENTS_SHOWN = 30
 RELEASABLE = (S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
@@ -126,3 +127,40 @@ class AllocationAdmin(ReadOnlyAdmin):
     search_help_text = "Exact id of it, of its reservation or of its node"
     ordering = ("-id",)
     long = True
+
+
+def _revocation_effect(account: Any, row: CalendarFeed) -> Effect:
+    sentences = (
+        "Calendar programs that read this address find nothing there from now on.",
+        "It cannot be undone; its owner can make another one.",
+    )
+    read = fields.instant(row.last_read_at)
+    return Effect(sentences, ("Feed", "Of", "Last read"), ((row.pk, row.account.username, read),))
+
+
+def _revoke(account: Any, row: CalendarFeed, answers: Mapping[str, Any]) -> Outcome:
+    keeping.revoke(callers.for_tenant(cast("Account", account), row.tenant_id), row.pk)
+    return Outcome("revoked")
+
+
+REVOKE = Operation(
+    "revoke",
+    "Revoke",
+    _revocation_effect,
+    _revoke,
+    offered=lambda row: row.revoked_at is None,
+    harsh=True,
+)
+
+
+@admin.register(CalendarFeed)
+class CalendarFeedAdmin(ReadOnlyAdmin):
+    """Calendar feeds, without anything that could be used to read one."""
+
+    list_display = ("id", "account", "tenant", "pool", "last_read_at", "revoked_at")
+    list_select_related = ("account", "tenant", "pool")
+    search_fields = ("id__exact", "account__username__exact")
+    search_help_text = "Exact id, or exact name of an account"
+    ordering = ("-id",)
+    hidden = ("secret_hash",)
+    operations = (REVOKE,)

@@ -139,6 +139,11 @@ class Reservation(models.Model):
                 condition=models.Q(placed_at__isnull=False),
             ),
             models.Index(
+                name="reservation_in_pool",
+                fields=["pool", "ends_at"],
+                condition=models.Q(placed_at__isnull=False),
+            ),
+            models.Index(
                 name="reservation_pending",
                 fields=["pool", "-priority", "created_at"],
                 condition=models.Q(state="pending"),
@@ -190,6 +195,29 @@ class ReservationUser(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account_id} of {self.reservation_id}"
+
+
+class CalendarFeed(models.Model):
+    """An address that a calendar program reads; only the SHA-256 of its secret is kept."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "cal"))
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
+    account = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    pool = models.ForeignKey(
+        Pool, models.CASCADE, null=True, related_name="+", help_text="null: one's reservations"
+    )
+    secret_hash = models.TextField()
+    created_at = models.DateTimeField(db_default=ComputeNow())
+    last_read_at = models.DateTimeField(null=True)
+    window_at = models.DateTimeField(null=True, help_text="since when reads are counted")
+    reads = models.IntegerField(default=0)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "calendar_feeds"
+
+    def __str__(self) -> str:
+        return self.id
 
 
 class Allocation(models.Model):

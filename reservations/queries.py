@@ -168,6 +168,12 @@ def latest(tenant_id: str, *, limit: int) -> list[Reservation]:
     return list(rows.order_by("-created_at", "-id")[:limit])
 
 
+def several(reservation_ids: Sequence[str]) -> list[tuple[Reservation, wire.Reservation]]:
+    """Rows with their answers, of one instant; where they stand in line is not looked up."""
+    rows = _with_parts(Reservation.objects.filter(id__in=reservation_ids)).order_by("id")
+    return [(row, _answer(row, _parts(row), {})) for row in rows]
+
+
 def live_keys() -> list[str]:
     """Every reservation that is on its way somewhere: for the resync (C27)."""
     return [key for (key,) in RESERVATIONS.all("live_keys")]

@@ -17,6 +17,7 @@ import httpx2
 from bettercompute.client import (
     accounts,
     capacity,
+    feeds,
     maintenance,
     operating,
     policies,
@@ -102,6 +103,14 @@ class Capacity(Group):
     offers = _call(capacity.offers)
 
 
+class Feeds(Group):
+    """Addresses that calendar programs read."""
+
+    create = _call(feeds.create)
+    list = _iterate(feeds.pages)
+    revoke = _call(feeds.revoke)
+
+
 class Pools(Group):
     """What the tenant may book."""
 
@@ -174,6 +183,7 @@ class Client:
         self.reservations = Reservations(self)
         self.series = Series(self)
         self.capacity = Capacity(self)
+        self.feeds = Feeds(self)
         self.pools = Pools(self)
         self.maintenance = Maintenance(self)
         self.policies = Policies(self)

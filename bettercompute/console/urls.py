@@ -7,6 +7,7 @@ from pools import console as pools
 from reservations import console as reservations
 from reservations import sharing_console as sharing
 from reservations import usage_console as usage
+from reservations.feeds import console as feeds
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -20,6 +21,8 @@ urlpatterns = [
     path("usage.csv", usage.download, name="usage-csv"),
     path("reserve", reservations.reserve, name="reserve"),
     path("reserve/preview", reservations.preview, name="reserve-preview"),
+    path("calendar-feeds", feeds.index, name="calendar-feeds"),
+    path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
     path("reservations", reservations.index, name="reservations"),
     path("reservations/<str:reservation_id>", reservations.detail, name="reservation"),
     path(

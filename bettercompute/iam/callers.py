@@ -84,6 +84,18 @@ def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:
     )
 
 
+def of_member(account_id: str, tenant_id: str) -> Caller:
+    """The caller that an account is for a tenant, where nobody has signed in for it.
+
+    Raises:
+        NotFound: there is no such account that is active, or it does not belong to the tenant.
+    """
+    account = Account.objects.filter(pk=account_id, is_active=True).first()
+    if account is None:
+        raise NotFound(f"There is no account {account_id}, or it is disabled.")
+    return for_tenant(account, tenant_id)
+
+
 def for_platform(account: Account) -> Caller:
     """An operator acting for the platform, for what belongs to no tenant.
 

@@ -24,7 +24,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "nodes.Enrollment",
         "nodes.NodeKey",
     ),
-    "Reservations": ("reservations.Reservation", "reservations.Allocation"),
+    "Reservations": (
+        "reservations.Reservation",
+        "reservations.Allocation",
+        "reservations.CalendarFeed",
+    ),
     "Supply": (
         "pools.Pool",
         "pools.Offer",

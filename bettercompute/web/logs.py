@@ -17,7 +17,7 @@ _SECRET_NAMES = re.compile(
     r"(?i)(authorization|cookie|password|passwd|secret|token|api[_-]?key|signature|session)"
 )
 _SECRET_VALUES = re.compile(
-    r"bct_[0-9a-z]{10,}_[a-z2-7]{6,}"  # API tokens
+    r"bc[tf]_[0-9a-z]{10,}_[a-z2-7]{6,}"  # API tokens, addresses of calendar feeds
     r"|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password of a URL
 )

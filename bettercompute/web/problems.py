@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 #: Requests under these prefixes are answered in JSON, errors included.
-PREFIXES = ("/api/", "/node/")
+PREFIXES = ("/api/", "/node/", "/feeds/")
 
 
 def wants_problem(path: str) -> bool:

@@ -17,6 +17,7 @@ from django.http import HttpResponse
 from bettercompute import clock
 from bettercompute.iam import policies
 from nodes import maintenance
+from reservations.feeds import keeping
 from tests.support import cast, make, routes, valid_requests
 from tests.support.cast import Api
 
@@ -68,6 +69,7 @@ def theirs() -> Theirs:
         "reservation_id": reservation.pk,
         "series_id": make.series(alice, pool),
         "token_id": token.pk,
+        "feed_id": keeping.create(alice)[0].pk,
         "policy_id": policy.id,
         "maintenance_id": window.id,
     }

@@ -146,6 +146,7 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
 VIEWS = {
     f"{API}/whoami",
     f"{API}/members",
+    f"{API}/feeds",
     f"{API}/tokens",
     f"{API}/policies",
     f"{API}/policies/examples",
@@ -172,6 +173,8 @@ BESIDE: dict[tuple[str, str], str] = {
     ("POST", f"{API}/tokens"): "makes a new one",
     ("POST", f"{API}/tokens/<str:token_id>/revoke"): "final and idempotent: there is one way",
     ("POST", f"{API}/policies"): "makes a new one",
+    ("POST", f"{API}/feeds"): "makes a new one",
+    ("POST", f"{API}/feeds/<str:feed_id>/revoke"): "final and idempotent: there is one way",
     ("POST", f"{API}/policies/dry-run"): "writes nothing",
     ("POST", f"{API}/capacity/preview"): "writes nothing",
     ("POST", f"{API}/pools/<str:pool_id>/maintenance"): "makes one, and the same one again",

@@ -42,6 +42,8 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
     return {
         ("POST", "/tokens"): {**tenant, "name": "ci"},
         ("POST", "/tokens/<str:token_id>/revoke"): tenant,
+        ("POST", "/feeds"): {**tenant, "poolId": world.pool},
+        ("POST", "/feeds/<str:feed_id>/revoke"): tenant,
         ("POST", "/policies"): policy,
         ("PUT", "/policies/<str:policy_id>"): policy,
         ("POST", "/policies/dry-run"): {**tenant, "action": "compute:reservations:create"},

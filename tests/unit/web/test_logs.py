@@ -12,6 +12,7 @@ from django.test import override_settings
 from bettercompute.web import logs
 
 TOKEN = "bct_01k9zzzzzzzzzzzzzzzzzzzzzz_" + "a2" * 26
+FEED = TOKEN.replace("bct_", "bcf_")
 
 
 @pytest.fixture
@@ -45,12 +46,14 @@ def test_what_is_named_like_a_secret_is_blanked(name: str, value: str) -> None:
     [
         f"refused {TOKEN} twice",
         f"Authorization: Bearer {TOKEN}",
+        f"GET /feeds/{FEED}.ics failed",
         "postgresql://better:hunter2@db/postgres",
     ],
 )
 def test_what_looks_like_a_secret_is_blanked_inside_any_text(text: str) -> None:
     event = logs.redact(None, "info", {"event": text, "deep": {"list": [text]}})
     assert TOKEN not in str(event)
+    assert FEED not in str(event)
     assert "hunter2" not in str(event)
     assert str(event).count(logs.REDACTED) == 2
 
