@@ -31,7 +31,15 @@ TENANT_VERBS = {
     "renew": 2,
     "preview": 1,
 }
-OPERATOR_VERBS = {"cordon": 3, "taint": 1, "quarantine": 1, "mode": 2, "quota": 1, "shrink": 1}
+OPERATOR_VERBS = {
+    "cordon": 3,
+    "taint": 1,
+    "quarantine": 1,
+    "mode": 2,
+    "quota": 1,
+    "shrink": 1,
+    "placer": 1,
+}
 
 
 class Steps:

@@ -22,7 +22,7 @@ from nodes import desired, devices, eligibility, inventory, reports, resources
 from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
 from pools import quota
-from pools.models import Offer, Pool
+from pools.models import Offer, Placer, Pool
 from reservations import admission, ending, extension, previews, renewal
 from reservations.models import Reservation
 from tests.support import cast, make, races, supply
@@ -36,7 +36,7 @@ LAYOUTS = (
 
 # How often each operation comes, of a hundred.
 WEIGHTS = {
-    "create": 33,
+    "create": 32,
     "retry": 3,
     "release": 7,
     "cancel": 4,
@@ -53,6 +53,7 @@ WEIGHTS = {
     "quota": 1,
     "shrink": 1,
     "preview": 1,
+    "placer": 1,
 }
 
 
@@ -179,6 +180,10 @@ class Operations:
         """Give a tenant another quota."""
         tenant = rng.choice(self.callers).tenant_id
         quota.set_max(tenant, quota.GPU_MILLI, rng.choice([16_000, 60_000, 120_000]))
+
+    def placer(self, rng: random.Random, now_ms: int) -> None:
+        """Let a pool be served by the other placer, whoever waits for it."""
+        make.placed_by(rng.choice(list(Placer)), rng.choice(self.pools))
 
     def shrink(self, rng: random.Random, now_ms: int) -> None:
         """Let a host have fewer CPUs to give, or more again."""
