@@ -93,6 +93,7 @@ class _Planning:
     waiting: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     turns: dict[str, Turn] = field(default_factory=dict)
     refused: list[Asking] = field(default_factory=list)
+    grouping: shapes.Grouping = field(default_factory=shapes.Grouping)
 
     def add(self, asking: Asking) -> None:
         """The next in line."""
@@ -115,10 +116,14 @@ class _Planning:
         """The best plan on what is free; None: there is none."""
         nodes = _open(board, asking)
         apart = [node for node in nodes if node.id not in asking.avoid]
-        found = next(choices.of(asking.demand, apart, rng=self.rng), None)
+        found = self._best(asking, apart)
         if found is None and len(apart) < len(nodes):
-            found = next(choices.of(asking.demand, nodes, rng=self.rng), None)
+            found = self._best(asking, nodes)
         return None if found is None else board.tightened(found, asking.span)
+
+    def _best(self, asking: Asking, nodes: Sequence[Node]) -> Plan | None:
+        ways = choices.of(asking.demand, nodes, rng=self.rng, group=self.grouping.group)
+        return next(ways, None)
 
     def _place(self, asking: Asking, found: Plan) -> None:
         self.placed[asking.key] = asking, found
@@ -166,7 +171,7 @@ class _Planning:
         labels = sorted({key for each in askings for key in shapes.labels_that_matter(each.demand)})
 
         def kind(node: Node) -> Hashable:
-            return board.nodes[node.id].kind(labels)
+            return board.node(node.id).kind(labels)
 
         for choice in choices.of(first.demand, nodes, rng=self.rng, kind=kind):
             self.budget -= STEP + len(nodes)
@@ -212,8 +217,8 @@ def _later(board: Timeline, asking: Asking) -> Iterator[tuple[Span, list[Node]]]
     alone = asking.demand.gang is None and not asking.demand.may_spread
     for start, changed in board.given_back(after=asking.span.start, until=board.span.end - length):
         span = Span(start, start + length)
-        some = changed if alone else list(board.nodes)
-        yield span, [board.nodes[node_id].look(span, names) for node_id in some]
+        some = changed if alone else board.node_ids()
+        yield span, [board.node(node_id).look(span, names) for node_id in some]
 
 
 def _hardest(asking: Asking) -> tuple[bool, int, int]:

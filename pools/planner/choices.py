@@ -6,7 +6,7 @@ kind of node (or mixture of kinds, for a gang) that would do.
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice, product
 
 from pools.planner import gangs, packing, plan, shapes, spread, topology
@@ -19,10 +19,16 @@ from pools.planner.snapshot import Node
 
 # What tells nodes apart that are alike to one demand, but not to those that it is planned with.
 Kind = Callable[[Node], Hashable]
+Group = Callable[[Iterable[Node], Demand], list[Shape]]
 
 
 def of(
-    demand: Demand, nodes: Sequence[Node], *, rng: random.Random, kind: Kind = lambda _: None
+    demand: Demand,
+    nodes: Sequence[Node],
+    *,
+    rng: random.Random,
+    kind: Kind = lambda _: None,
+    group: Group = shapes.group,
 ) -> Iterator[Plan]:
     """Every plan that differs in more than which of equal nodes and atoms it takes.
 
@@ -30,7 +36,7 @@ def of(
     are taken as they are there, in one way.
     """
     budget = topology.Budget()
-    usable = shapes.group(nodes, demand)
+    usable = group(nodes, demand)
     for lines in islice(product(*demand.lines), plan.COMBINATIONS_MAX):
         for parts in _ways(demand, lines, usable, budget, rng, kind=kind):
             yield Plan(tuple(parts), lines)

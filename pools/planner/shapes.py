@@ -34,6 +34,27 @@ def group(nodes: Iterable[Node], demand: Demand) -> list[Shape]:
     return [Shape(tuple(members)) for members in found.values()]
 
 
+class Grouping:
+    """The same for who groups nodes for one demand after the other: shapes are remembered."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
+        # By identity; kept here, a node's identity stays its own.
+        self._known: dict[tuple[str, ...], dict[int, tuple[Node, int]]] = {}
+
+    def group(self, nodes: Iterable[Node], demand: Demand) -> list[Shape]:
+        """The nodes by shape."""
+        labels = tuple(labels_that_matter(demand))
+        numbers = self._numbers.setdefault(labels, {})
+        known = self._known.setdefault(labels, {})
+        found: dict[int, list[Node]] = {}
+        for node in nodes:
+            if id(node) not in known:
+                known[id(node)] = node, numbers.setdefault(_key(node, labels), len(numbers))
+            found.setdefault(known[id(node)][1], []).append(node)
+        return [Shape(tuple(members)) for members in found.values()]
+
+
 def _key(node: Node, labels: Sequence[str]) -> Any:
     return (
         node.state,

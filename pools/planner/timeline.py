@@ -162,36 +162,63 @@ class TimedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class _Base:
+    """The nodes as they were read, and where each of them stands."""
+
+    nodes: tuple[TimedNode, ...]
+    places: Mapping[str, int]
+    _views: dict[_View, tuple[Node, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def view(self, span: Span, resources: Sequence[str]) -> tuple[Node, ...]:
+        key = span, tuple(resources)
+        if key not in self._views:
+            self._views[key] = tuple(node.view(span, resources) for node in self.nodes)
+        return self._views[key]
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
-    """The nodes of a pool, by id, with what is booked of them from ``start`` to ``end``."""
+    """The nodes of a pool, with what is booked of them within a span."""
 
     span: Span
-    nodes: Mapping[str, TimedNode]
+    base: _Base
+    changed: Mapping[str, TimedNode] = field(default_factory=dict)  #: by what was planned since
+
+    def node(self, node_id: str) -> TimedNode:
+        """A node as it is by now."""
+        return self.changed.get(node_id) or self.base.nodes[self.base.places[node_id]]
+
+    def node_ids(self) -> list[str]:
+        """All of them."""
+        return list(self.base.places)
 
     def view(self, span: Span, resources: Sequence[str]) -> Snapshot:
         """The pool for one window within the timeline."""
-        return Snapshot(tuple(node.view(span, resources) for node in self.nodes.values()))
+        nodes = list(self.base.view(span, resources))
+        for node_id, node in self.changed.items():
+            nodes[self.base.places[node_id]] = node.view(span, resources)
+        return Snapshot(tuple(nodes))
 
     def taking(self, plan: Plan, span: Span) -> "Timeline":
         """The pool once the plan is booked for a window."""
-        changed = {part.node_id: self.nodes[part.node_id].taking(part, span) for part in plan.parts}
-        return Timeline(self.span, {**self.nodes, **changed})
+        taken = {part.node_id: self.node(part.node_id).taking(part, span) for part in plan.parts}
+        return replace(self, changed={**self.changed, **taken})
 
     def tightened(self, plan: Plan, span: Span) -> Plan:
         """The same plan with the atoms that others miss least."""
-        parts = tuple(self.nodes[part.node_id].tightened(part, span) for part in plan.parts)
+        parts = tuple(self.node(part.node_id).tightened(part, span) for part in plan.parts)
         return replace(plan, parts=parts)
 
     def emptied(self) -> "Timeline":
         """The pool with nothing booked: what it could ever serve."""
-        return Timeline(self.span, {key: TimedNode(node.whole) for key, node in self.nodes.items()})
+        return of((TimedNode(node.whole) for node in self.base.nodes), self.span)
 
     def given_back(self, *, after: int, until: int) -> Iterator[tuple[int, list[str]]]:
         """The instants at which nodes get something back, in order, with those nodes' ids."""
         ends = sorted(
             (end, node_id)
-            for node_id, node in self.nodes.items()
-            for end in node.ends()
+            for node_id in self.base.places
+            for end in self.node(node_id).ends()
             if after < end <= until
         )
         for instant, group in groupby(ends, key=lambda pair: pair[0]):
@@ -200,4 +227,6 @@ class Timeline:
 
 def of(nodes: Iterable[TimedNode], span: Span) -> Timeline:
     """A timeline of these nodes."""
-    return Timeline(span, {node.whole.id: node for node in nodes})
+    all_of_them = tuple(nodes)
+    places = {node.whole.id: place for place, node in enumerate(all_of_them)}
+    return Timeline(span, _Base(all_of_them, places))

@@ -315,7 +315,8 @@ def _booked(node: Node, some: Sequence[Span]) -> TimedNode:
 
 
 def _check_apart(pool: Timeline, held: Sequence[tuple[Plan, Span]]) -> None:
-    for node_id, node in pool.nodes.items():
+    for node_id in pool.node_ids():
+        node = pool.node(node_id)
         parts = [
             (part, span) for found, span in held for part in found.parts if part.node_id == node_id
         ]
