@@ -87,6 +87,17 @@ def forgotten_reservations() -> Iterable[Finding]:
     )
 
 
+@findings.check("reservations.forgotten-lines", invariant=True)
+def forgotten_lines() -> Iterable[Finding]:
+    """Every queued pool that somebody waits for is in the work queue (C25, R13)."""
+    yield from _offenders(
+        "forgotten_lines",
+        check="reservations.forgotten-lines",
+        says="queued pools that somebody waits for are not in the work queue",
+        do="The resync wakes them within minutes; report it all the same.",
+    )
+
+
 @findings.check("reservations.overdue")
 def overdue_ends() -> Iterable[Finding]:
     """Nothing is still running a minute behind its end: late at worst, never stuck (C27)."""
@@ -117,6 +128,7 @@ ALL: tuple[Check, ...] = (
     bookings_as_allocated,
     whole_or_nothing,
     forgotten_reservations,
+    forgotten_lines,
     overdue_ends,
     cut_short_and_told,
 )

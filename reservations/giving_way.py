@@ -51,6 +51,7 @@ def line_up(
         )
     effects.event(victim, "pending", reason="Preempted")
     effects.wake(lifecycle.KIND, victim.id)
+    effects.wake(lifecycle.POOL_KIND, victim.pool_id)
 
 
 def spare(pool_id: str, fence: Fence) -> None:

@@ -11,7 +11,14 @@ from bettercompute import durations
 from bettercompute.cli import repeating, times
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans, zones
-from bettercompute.wire.reservations import KEY_MAX, Binding, DeviceClass, GangTopology, Topology
+from bettercompute.wire.reservations import (
+    KEY_MAX,
+    PRIORITY_MAX,
+    Binding,
+    DeviceClass,
+    GangTopology,
+    Topology,
+)
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -137,6 +144,11 @@ OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         "--spot", is_flag=True, help="Gives way, with notice, to what does not fit otherwise."
     ),
     click.option(
+        "--priority",
+        type=click.IntRange(-PRIORITY_MAX, PRIORITY_MAX),
+        help="Its place in the pool's line; the pool says how high it may be.  [default: 0]",
+    ),
+    click.option(
         "--repeat",
         type=repeating.Rule(),
         help='Again and again: "weekly mon,wed until 2027-03-01", "daily 10 times". Needs --start.',
@@ -187,6 +199,7 @@ def wanted(session: Session, given: Mapping[str, Any]) -> Wanted:
         "start": start,
         "binding": str(Binding.KUBERNETES) if given["kubernetes"] else None,
         "spot": given["spot"] or None,
+        "priority": given["priority"],
         "gang": _gang(given),
         "resources": resources or None,
         "lease_seconds": _seconds(given["lease"]),

@@ -127,6 +127,20 @@ WHERE reservations.state IN ('pending', 'placed', 'binding', 'active')
     )
 ORDER BY reservations.id;
 
+-- name: forgotten_lines
+-- R13: where a pool's placer queues, nobody in the line tries alone.
+SELECT pools.id
+FROM pools
+WHERE pools.placer = 'queued'
+    AND EXISTS (
+        SELECT FROM reservations
+        WHERE reservations.pool_id = pools.id AND reservations.state = 'pending'
+    )
+    AND NOT EXISTS (
+        SELECT FROM work_queue WHERE work_queue.kind = 'pool' AND work_queue.key = pools.id
+    )
+ORDER BY pools.id;
+
 -- name: ended_and_booked
 -- R35: what has ended holds nothing, but what a node has yet to let go of.
 SELECT DISTINCT allocations.id

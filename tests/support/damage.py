@@ -400,6 +400,12 @@ def nobody_will_look(world: World, patch: pytest.MonkeyPatch) -> None:
     WorkItem.objects.filter(key=world.pending.pk).delete()
 
 
+@_breaks("reservations.forgotten-lines")
+def nobody_will_look_at_the_line(world: World, patch: pytest.MonkeyPatch) -> None:
+    run("UPDATE pools SET placer = 'queued' WHERE id = %s", world.pending.pool_id)
+    WorkItem.objects.filter(kind="pool", key=world.pending.pool_id).delete()
+
+
 @_breaks("reservations.overdue")
 def an_end_has_passed(world: World, patch: pytest.MonkeyPatch) -> None:
     past = "tstzrange(compute_now() - interval '1 hour', compute_now() - interval '2 minutes')"

@@ -77,6 +77,7 @@ def test_a_report_of_the_host_waits_for_a_batch_and_then_applies():
     assert DeviceBooking.objects.count() == 2
 
 
+@pytest.mark.rule("C13")
 def test_a_batch_waits_for_a_report_and_then_judges_what_it_says():
     chosen = planned(queued())
     first = chosen[1].plan.device_ids[0]

@@ -40,7 +40,8 @@ def test_everything_can_be_asked() -> None:
     wanted = ask(
         "--class", "gpu.mig", "--profile", "1g.10gb", "--count", "2-6", "--model", "H100",
         "--topology", "same-numa", "--nodes", "2", "--cpus", "16", "--memory", "1TiB",
-        "--gang-topology", "same-rack", "--kubernetes", "--spot", "--lease", "90 minutes",
+        "--gang-topology", "same-rack", "--kubernetes", "--spot", "--priority", "-5",
+        "--lease", "90 minutes",
         "--for", "1d 12h", "--start", "in 2h",
     )  # fmt: skip
     assert wanted.fields == {
@@ -57,6 +58,7 @@ def test_everything_can_be_asked() -> None:
         "start": answers.NOW_MS + answers.HOUR_MS,
         "binding": "kubernetes",
         "spot": True,
+        "priority": -5,
         "gang": {"nodes": 2, "topology": "same-rack"},
         "resources": {"vcpu": 16, "memoryGiB": 1_024},
         "lease_seconds": 5_400,
