@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bettercompute.wire.reservations import DeviceClass, Topology
-from pools.planner.request import Demand, Gang, Line, Term
-from pools.planner.snapshot import Cell, Node, Snapshot
+from bettercompute.wire.reservations import DeviceClass, GangTopology, Topology
+from pools.planner.request import Demand, Gang, Line, Term, Toleration
+from pools.planner.snapshot import Cell, Node, Snapshot, Taint
 
 _numbers = itertools.count(1)
 
@@ -63,44 +63,99 @@ def resources(vcpu: int) -> Mapping[str, int]:
 # --- strategies ----------------------------------------------------------------------------------
 
 MODELS = ("H100", "A100")
+PROFILE = "1g.10gb"
+RACK = "topology.bc.dev/rack"
+KINDS = (
+    (DeviceClass.GPU, ""),
+    (DeviceClass.GPU, ""),
+    (DeviceClass.GPU, ""),
+    (DeviceClass.MIG, PROFILE),
+    (DeviceClass.SLOT, ""),
+)
+# As real hosts are wired: no links, all on a switch over two NUMA nodes, bridged pairs.
+WIRINGS = ((None, None), (0, 0), (0, 1), (1, 0), (1, 1))
 
 cells = st.builds(
-    lambda free, busy, model, numa, nvlink: cell(
-        free, busy=[1] * busy, model=model, numa_node=numa, nvlink_group=nvlink
+    lambda kind, free, busy, model, wiring: cell(
+        free,
+        busy=[1] * busy,
+        model=model,
+        device_class=kind[0],
+        profile=kind[1],
+        numa_node=wiring[0],
+        nvlink_group=wiring[1] if kind[0] is DeviceClass.GPU else None,
     ),
+    st.sampled_from(KINDS),
     st.integers(0, 3),
     st.integers(0, 2),
     st.sampled_from(MODELS),
-    st.sampled_from([None, 0, 1]),
-    st.sampled_from([None, 0, 1]),
+    st.sampled_from(WIRINGS),
 )
-nodes = st.builds(
-    lambda some, cordoned, taken: node(
-        *some, cordoned=cordoned, resources={} if taken is None else {"vcpu": taken}
-    ),
-    st.lists(cells, max_size=3),
-    st.sampled_from([False, False, False, True]),
-    st.sampled_from([None, None, 0, 5, 100]),
-)
+TAINTS = ((), (), (), (Taint("team", "vision"),), (Taint("old", "", "PreferNoSchedule"),))
+LABELS = ({}, {RACK: "a"}, {RACK: "a", "zone": "x"}, {RACK: "b", "zone": "x"})
+LIMITS = {"bc.dev/cap.devices.limits": "true"}
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> Node:
+    """A node of a few atoms, mostly one that takes work."""
+    taken = draw(st.sampled_from([None, None, 0, 5, 100]))
+    return node(
+        *draw(st.lists(cells, max_size=3)),
+        cordoned=draw(st.sampled_from([False] * 7 + [True])),
+        state=draw(st.sampled_from(["ready"] * 7 + ["unreachable"])),
+        connected=draw(st.booleans()),
+        worked_on_until=draw(st.sampled_from([None] * 7 + [5])),
+        taints=draw(st.sampled_from(TAINTS)),
+        labels=draw(st.sampled_from(LABELS)),
+        system_labels=draw(st.sampled_from([LIMITS] * 5 + [{}])),
+        resources={} if taken is None else {"vcpu": taken},
+    )
+
+
+nodes = _nodes()
 snapshots = st.lists(nodes, max_size=4).map(lambda some: Snapshot(tuple(some)))
+TERMS = (
+    (),
+    (),
+    (),
+    *(((Term("model", "=", (model,)),)) for model in MODELS),
+    (Term("model", "!=", ("H100",)),),
+    (Term("memoryGiB", ">=", (80,)),),
+    (Term("zone", "=", ("x",)),),
+    (Term(RACK, "in", ("a", "c")),),
+)
 lines = st.builds(
-    lambda least, more, topology, model: line(
+    lambda kind, least, more, topology, terms: line(
         least,
         most=least + more,
+        device_class=kind[0],
+        profile=kind[1],
         topology=topology,
-        selector=() if model is None else (Term("model", "=", (model,)),),
+        selector=terms,
     ),
-    st.integers(1, 4),
+    st.sampled_from(KINDS),
+    st.integers(1, 3),
     st.sampled_from([0, 0, 0, 2]),
     st.sampled_from(list(Topology)),
-    st.sampled_from([None, None, *MODELS]),
+    st.sampled_from(TERMS),
 )
-gangs = st.sampled_from([None, None, None, Gang(1), Gang(2)])
-demands = st.builds(
-    lambda some, gang, vcpu: demand(
-        *some, gang=gang, resources={} if vcpu is None else {"vcpu": vcpu}
-    ),
-    st.lists(lines, min_size=1, max_size=3),
-    gangs,
-    st.sampled_from([None, None, 4, 8]),
-)
+gangs = st.sampled_from([None, None, None, None, Gang(1), Gang(2), Gang(2, GangTopology.SAME_RACK)])
+TOLERATIONS = ((), (), (Toleration("team"),), (Toleration("team", "audio"),))
+
+
+@st.composite
+def _demands(draw: st.DrawFn) -> Demand:
+    """One to three lines, each with one or two alternatives."""
+    alternatives = st.lists(lines, min_size=1, max_size=2).map(tuple)
+    vcpu = draw(st.sampled_from([None, None, 4, 8]))
+    return Demand(
+        lines=tuple(draw(st.lists(alternatives, min_size=1, max_size=3))),
+        gang=draw(gangs),
+        tolerations=draw(st.sampled_from(TOLERATIONS)),
+        resources={} if vcpu is None else {"vcpu": vcpu},
+        resources_asked=vcpu is not None and draw(st.booleans()),
+    )
+
+
+demands = _demands()

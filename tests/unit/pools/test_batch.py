@@ -1,5 +1,6 @@
 """Demands planned together (R13, case 7): nobody gets what somebody ahead could have had."""
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
@@ -23,6 +24,9 @@ pytestmark = pytest.mark.rule("R13")
 
 HOUR = Span(0, 60)
 DAY = Span(0, 1_440)
+
+
+ORDERED = ["leader", "w1", "w2", "w3", "w4"]
 
 
 def over(*nodes: Node | TimedNode) -> Timeline:
@@ -65,6 +69,15 @@ def test_two_fit_though_the_first_ones_best_place_is_the_only_one_of_the_second(
         "x": ["id-small"],
         "y": ["id-large"],
     }
+
+
+@pytest.mark.case(8)
+@pytest.mark.parametrize("order", list(itertools.permutations(ORDERED, 2)))
+def test_a_leader_and_four_workers_of_their_own_are_all_placed(order):
+    everybody = {name: asking(name, 1 if name == "leader" else 2) for name in ORDERED}
+    line = [everybody[name] for name in (*order, *(n for n in ORDERED if n not in order))]
+    found = plan(line, over(host(2, "two"), host(4, "four"), host(3, "three")))
+    assert set(found.plans) == set(ORDERED)
 
 
 def test_whoever_comes_later_takes_no_place_from_whoever_is_ahead():

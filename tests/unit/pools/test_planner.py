@@ -307,6 +307,37 @@ def test_lines_that_share_a_node_are_not_starved_by_a_greedy_choice():
     assert len(placed(spread, *apart).device_ids) == 4
 
 
+@pytest.mark.case(8)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_leader_and_four_workers_fit_though_the_leader_could_be_in_the_way(seed):
+    # Hosts with 2, 4 and 3 free: wherever the leader goes but to the third, a worker has no place.
+    worker, leader = line(2, topology=Topology.ANY), line(1, topology=Topology.ANY)
+    found = plan(demand(leader, worker, worker, worker, worker), gpus(2, 4, 3), seed)
+    assert isinstance(found, Plan)
+    assert sorted(len(part.device_ids) for part in found.parts) == [2, 3, 4]
+
+
+@pytest.mark.case(10)
+def test_nine_ninths_and_eighty_times_the_same_share_fit_exactly():
+    ninths = node(cell(9, device_class=DeviceClass.SLOT), resources={"vcpu": 1})
+    for count, fits in ((9, True), (10, False)):
+        wanted = demand(line(count, device_class=DeviceClass.SLOT), replicas=9)
+        assert isinstance(plan(wanted, Snapshot((ninths,))), Plan) is fits
+    # 180 thousandths of a card each: CPUs for 80, though there are slots for 82.
+    cards = [
+        node(cell(41, device_class=DeviceClass.SLOT), name=f"n{i}", resources={"vcpu": 1_440})
+        for i in range(2)
+    ]
+    each = 180
+    for count, fits in ((80, True), (81, False)):
+        wanted = demand(
+            line(count, device_class=DeviceClass.SLOT, topology=Topology.ANY),
+            resources={"vcpu": each * count // 5},
+            replicas=5,
+        )
+        assert isinstance(plan(wanted, Snapshot(tuple(cards))), Plan) is fits
+
+
 # --- reasons -------------------------------------------------------------------------------------
 
 

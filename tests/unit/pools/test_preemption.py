@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -204,19 +205,10 @@ def _fits(demand: Demand, snapshot: Snapshot, everything: Held, gone: set[str]) 
             _rebuilt(cell, [a for a in everything.atoms if a.cell is cell and a.holders <= gone])
             for cell in node.cells
         ]
-        nodes.append(
-            snapshots.node(
-                *cells, name=node.name, cordoned=node.cordoned, resources=amounts or node.resources
-            )
-        )
+        nodes.append(replace(node, cells=tuple(cells), resources=amounts or node.resources))
     return planner.attempt(demand, Snapshot(tuple(nodes)), rng=random.Random(0)) is not None
 
 
 def _rebuilt(cell: Cell, freed: list[HeldAtom]) -> Cell:
-    return snapshots.cell(
-        len(cell.free) + len(freed),
-        busy=cell.busy_until[len(freed) :],
-        model=cell.model,
-        numa_node=cell.numa_node,
-        nvlink_group=cell.nvlink_group,
-    )
+    more = tuple(f"{atom.device_id} freed" for atom in freed)
+    return replace(cell, free=(*cell.free, *more), busy_until=cell.busy_until[len(freed) :])
