@@ -36,8 +36,8 @@ def announce(
         errors.InvalidInput: it is over already, has no length, or is too far or too long.
         errors.InvalidState: the pool has too much of it announced already.
     """
-    at = operation.access(caller, pool_id=pool_id, node_id=node_id)
     planned = _planned(wanted)
+    at = operation.access(caller, pool_id=pool_id, node_id=node_id)
     if wanted.preview:
         return _told(operation.preview(caller, at, planned), applied=False), False
     done = operation.announce(caller, at, planned)

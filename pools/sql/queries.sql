@@ -1,6 +1,6 @@
 -- name: summary
 -- Usable devices of these pools by kind: how many, how many free now, and when the next of those
--- that are taken now becomes free (its current booking's end).
+-- that are taken now becomes free (its current booking's end, or that of its maintenance).
 SELECT
     nodes.pool_id, devices.bookable_mode, devices.model, devices.profile,
     max(devices.memory_mib), count(*),
@@ -9,9 +9,20 @@ SELECT
 FROM nodes
 JOIN devices ON devices.node_id = nodes.id
 LEFT JOIN LATERAL (
-    SELECT upper(device_bookings.during) AS until
-    FROM device_bookings
-    WHERE device_bookings.device_id = devices.id AND device_bookings.during @> compute_now()
+    SELECT max(upper(busy.during)) AS until
+    FROM (
+        SELECT device_bookings.during
+        FROM device_bookings
+        WHERE device_bookings.device_id = devices.id
+        UNION ALL
+        SELECT maintenance_windows.during
+        FROM maintenance_windows
+        WHERE maintenance_windows.pool_id = nodes.pool_id
+            AND (maintenance_windows.node_id IS NULL OR maintenance_windows.node_id = nodes.id)
+            AND maintenance_windows.cancelled_at IS NULL
+            AND upper(maintenance_windows.during) > compute_now()
+    ) AS busy
+    WHERE busy.during @> compute_now()
 ) AS current_booking ON true
 WHERE nodes.pool_id = ANY(%(pool_ids)s::text[])
     AND nodes.state = 'ready'

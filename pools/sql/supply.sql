@@ -28,20 +28,44 @@ GROUP BY nodes.pool_id, devices.kind, devices.model, devices.profile
 ORDER BY nodes.pool_id, devices.kind, devices.model, devices.profile;
 
 -- name: booked
--- When the usable devices of these pools are taken, one row a device and booking.
-SELECT nodes.pool_id, lower(device_bookings.during), upper(device_bookings.during)
-FROM device_bookings
-JOIN devices ON devices.id = device_bookings.device_id
-JOIN nodes ON nodes.id = devices.node_id
-WHERE
-    nodes.pool_id = ANY(%(pool_ids)s::text[])
-    AND nodes.state = 'ready'
-    AND NOT nodes.cordoned
-    AND devices.bookable_mode IS NOT NULL
-    AND devices.healthy
-    AND NOT devices.quarantined
-    AND device_bookings.during && tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
-ORDER BY lower(device_bookings.during), device_bookings.id;
+-- When the usable devices of these pools cannot be had, one row a device and stretch: booked, or
+-- worked on, which may lie over what was booked before.
+WITH usable AS (
+    SELECT nodes.pool_id, nodes.id AS node_id, devices.id AS device_id
+    FROM devices
+    JOIN nodes ON nodes.id = devices.node_id
+    WHERE
+        nodes.pool_id = ANY(%(pool_ids)s::text[])
+        AND nodes.state = 'ready'
+        AND NOT nodes.cordoned
+        AND devices.bookable_mode IS NOT NULL
+        AND devices.healthy
+        AND NOT devices.quarantined
+),
+taken AS (
+    SELECT usable.pool_id, usable.device_id, device_bookings.during
+    FROM usable
+    JOIN device_bookings ON device_bookings.device_id = usable.device_id
+    WHERE device_bookings.during
+        && tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
+    UNION ALL
+    SELECT usable.pool_id, usable.device_id, maintenance_windows.during
+    FROM maintenance_windows
+    JOIN usable
+        ON usable.pool_id = maintenance_windows.pool_id
+        AND (maintenance_windows.node_id IS NULL OR maintenance_windows.node_id = usable.node_id)
+    WHERE maintenance_windows.cancelled_at IS NULL
+        AND upper(maintenance_windows.during) > %(start)s::timestamptz
+        AND lower(maintenance_windows.during) < %(end)s::timestamptz
+),
+stretches AS (
+    SELECT pool_id, device_id, unnest(range_agg(during)) AS during
+    FROM taken
+    GROUP BY pool_id, device_id
+)
+SELECT pool_id, lower(during), upper(during)
+FROM stretches
+ORDER BY lower(during), pool_id, device_id;
 
 -- name: devices
 -- Every bookable device of a pool in the order people count them, usable or not.

@@ -14,6 +14,7 @@ from nodes.operations import maintenance as operation
 from nodes.operations.maintenance import Planned
 from outbox.models import Event
 from pools import preview, supply
+from pools import queries as queries_of_pools
 from pools.models import Pool
 from reservations import calendar, conditions, extension, queries
 from reservations.conditions import ConditionType
@@ -239,3 +240,19 @@ def test_the_pools_page_lists_it_and_draws_it_where_nothing_is_booked(clock):
     works = [each for each in found if each.whose == "maintenance"]
     assert {each.device_id for each in works} == set(held.allocations.get().device_ids)
     assert {each.start for each in works} == {held.ends_at}, "behind what stays"
+
+
+@pytest.mark.rule("U5")
+def test_devices_that_are_worked_on_are_not_free_now(clock):
+    pool = make.pool(nodes=2, gpus=2)
+    held = make.active(cast.caller("bob"), pool, duration="1h")
+    worked_on = host(held)
+    window = announce(pool, node=worked_on, starts_in=0.5, hours=4)
+    alice = cast.caller("alice")
+    assert queries_of_pools.get(alice, pool.pk).free == 3
+    clock.advance("45m")
+    shown = queries_of_pools.get(alice, pool.pk)
+    assert (shown.free, shown.next_free_at) == (2, clocks.to_ms(window.end))
+    found = supply.access(alice, pool.pk)
+    booked = supply.booked([found], start=clocks.now(), end=clocks.now() + timedelta(hours=8))
+    assert [end for _, end in booked[pool.pk]] == [window.end, window.end], "each device once"
