@@ -78,40 +78,61 @@ def check(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def claims(seen: list[Observation]) -> list[Claim]:
-    """All that one reservation held or holds, as far as it is sure."""
-    shown: dict[tuple[str, str, int], Claim] = {}
+    """All that one reservation held or holds, as far as it is sure.
+
+    An extension moves the end of what is held, and only later: so whatever was shown with an end
+    was held to each earlier end, too, and each end that was shown is a claim of its own.
+    """
+    shown: dict[tuple[str, str, int], list[Observation]] = defaultdict(list)
     for each in seen:
         if each.start is None or each.end is None:
             continue
         for allocation, _, devices in each.booked:
             for device in devices:
-                key = (device, allocation, each.start)
-                new = Claim(device, each.id, allocation, each.start, each.end)
-                shown.setdefault(key, new).seen(each)
-    return [*shown.values(), *_past(seen, list(shown.values()))]
+                shown[device, allocation, each.start].append(each)
+    found = [
+        _claim(device, allocation, start, end, observations)
+        for (device, allocation, start), observations in shown.items()
+        for end in sorted({each.end for each in observations if each.end is not None})
+    ]
+    return [*found, *_past(seen, found)]
+
+
+def _claim(
+    device: str, allocation: str, start: int, end: int, observations: list[Observation]
+) -> Claim:
+    claim = Claim(device, observations[0].id, allocation, start, end)
+    for each in observations:
+        if each.end is not None and each.end >= end:
+            claim.seen(each)
+    return claim
 
 
 def _past(seen: list[Observation], shown: list[Claim]) -> Iterator[Claim]:
-    """What was used until it was given back: a fact for ever."""
+    """What was used until it was given back: a fact for ever, once it was held so long."""
     last = max(seen, key=lambda each: each.version)
     if last.state != "released" or last.start is None or last.end is None:
         return
     if not _had_begun(last, seen):
         return
     kept = {part["id"] for part in last.shown["allocations"]}
+    used: dict[tuple[str, str], list[Claim]] = defaultdict(list)
     for claim in shown:
         if claim.allocation in kept and claim.start == last.start:
-            operations = {*claim.operations, last.operation}
-            yield Claim(
-                claim.device,
-                claim.reservation,
-                claim.allocation,
-                last.start,
-                last.end,
-                claim.sure_from,
-                NEVER,
-                operations - {FINAL},
-            )
+            used[claim.device, claim.allocation].append(claim)
+    for (device, allocation), held in used.items():
+        long = [claim for claim in held if claim.end >= last.end]
+        operations = {last.operation, *(each for claim in long for each in claim.operations)}
+        yield Claim(
+            device,
+            last.id,
+            allocation,
+            last.start,
+            last.end,
+            min([last.completed, *(claim.sure_from for claim in long)]),
+            NEVER,
+            operations - {FINAL},
+        )
 
 
 def _had_begun(last: Observation, seen: list[Observation]) -> bool:
@@ -126,6 +147,18 @@ def _had_begun(last: Observation, seen: list[Observation]) -> bool:
         or last.shown.get("reason") == "expired"
         or (duration is not None and last.end - last.start < duration)
         or any(e.state in {"binding", "active"} and e.start == last.start for e in seen)
+        or any(_was_cut(e, last) for e in seen)
+    )
+
+
+def _was_cut(each: Observation, last: Observation) -> bool:
+    """Whether it was to go on longer, for the same window: only what has begun is cut short."""
+    return (
+        each.state in model.HOLDING
+        and each.start == last.start
+        and each.end is not None
+        and last.end is not None
+        and each.end > last.end
     )
 
 
@@ -188,15 +221,15 @@ def _rows(evidence: Evidence) -> Iterator[Anomaly]:
                 yield Anomaly(Kind.DOUBLE_BOOKING, device, message)
     for shown in final.reservations.values():
         for claim in claims([Observation(FINAL, final.since, NEVER, shown)]):
-            if not any(_covers(row, claim) for row in by_device[claim.device]):
+            if not _covers(by_device[claim.device], claim):
                 message = f"{claim.reservation} shows {claim.device} and has no booking of it"
                 yield Anomaly(Kind.UNBOOKED, claim.reservation, message)
 
 
-def _covers(row: Mapping[str, Any], claim: Claim) -> bool:
-    start, end = int(row["start_us"]), int(row["end_us"])
-    return (
-        bool(row["allocation"] == claim.allocation)
-        and start <= claim.start * 1_000
-        and end >= claim.end * 1_000
-    )
+def _covers(rows: list[Mapping[str, Any]], claim: Claim) -> bool:
+    """Whether its rows book all of it: an extension is a row that begins where another ends."""
+    reached = claim.start * 1_000
+    for row in sorted(rows, key=lambda row: int(row["start_us"])):
+        if row["allocation"] == claim.allocation and int(row["start_us"]) <= reached:
+            reached = max(reached, int(row["end_us"]))
+    return reached >= claim.end * 1_000

@@ -179,5 +179,11 @@ def final(*documents: dict[str, Any], since: float = 1_000.0, **more: Any) -> Fi
     return FinalState(reservations, tuple(sorted(set(TENANTS.values()))), since, **more)
 
 
+def row(allocation: str, start: int, end: int, *, device: str = "g0") -> dict[str, Any]:
+    """A booking of the database."""
+    window = {"start_us": start * 1_000, "end_us": end * 1_000}
+    return {"device": device, "allocation": allocation, **window}
+
+
 def _call(op: str, caller: str, **more: Any) -> Call:
     return Call(op, caller=caller, tenant=TENANTS[caller], process="p1", **more)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.history import checker
 from tests.support.history.recording import FinalState
-from tests.unit.history.script import HOUR, T0, Script, body, final, shown
+from tests.unit.history.script import HOUR, T0, Script, body, final, row, shown
 
 ACCEPTED: dict[str, tuple[Script, FinalState | None]] = {}
 
@@ -51,6 +51,31 @@ ACCEPTED["reads that overlap may come in any order"] = (
 ACCEPTED["one holder after the other"] = (
     Script().create((0, 1), shown("k1")).create((2, 3), shown("k2", start=T0 + HOUR)),
     final(shown("k1"), shown("k2", start=T0 + HOUR)),
+)
+
+ACCEPTED["an end that moves later, booked by two rows that touch"] = (
+    Script().create((0, 1), shown("k1")).read((2, 3), shown("k1", version=3, end=T0 + 2 * HOUR)),
+    final(
+        shown("k1", version=3, end=T0 + 2 * HOUR),
+        bookings=(
+            row("alloc-k1", T0 + HOUR, T0 + 2 * HOUR),
+            row("alloc-k1", T0, T0 + HOUR),
+        ),
+    ),
+)
+
+ACCEPTED["an extension takes the time that another gave back before it began"] = (
+    Script()
+    .create((0, 1), shown("k1"))
+    .create((2, 3), shown("k2", start=T0 + HOUR, asked=body(start=T0 + HOUR)))
+    .read(
+        (4, 5),
+        shown("k2", state="cancelled", version=3, start=T0 + HOUR, asked=body(start=T0 + HOUR)),
+        op="cancel",
+    )
+    .read((6, 7), shown("k1", version=3, end=T0 + 2 * HOUR))
+    .read((8, 9), shown("k1", state="released", version=6, end=T0 + 2 * HOUR, reason="expired")),
+    None,
 )
 
 ACCEPTED["the next holder begins the millisecond the first gave back"] = (

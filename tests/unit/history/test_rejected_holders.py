@@ -7,7 +7,7 @@ import pytest
 from tests.support.history import checker
 from tests.support.history.anomalies import Kind
 from tests.support.history.recording import FinalState
-from tests.unit.history.script import HOUR, T0, Script, body, final, shown
+from tests.unit.history.script import HOUR, T0, Script, body, final, row, shown
 
 REJECTED: dict[str, tuple[set[Kind], Script, FinalState | None]] = {}
 
@@ -89,6 +89,37 @@ reject(
     "two at once in one list",
     Kind.DOUBLE_HOLDING,
     Script().list_((0, 9), shown("k1"), shown("k2", start=T0 + 5)),
+)
+reject(
+    "an extension into what another holds",
+    Kind.DOUBLE_HOLDING,
+    Script()
+    .create((0, 1), shown("k1"))
+    .create((2, 3), shown("k2", start=T0 + HOUR))
+    .read((4, 5), shown("k1", version=3, end=T0 + 2 * HOUR))
+    .read((6, 7), shown("k2", start=T0 + HOUR)),
+)
+reject(
+    "an extension that is booked with a hole",
+    Kind.UNBOOKED,
+    Script().create((0, 1), shown("k1")),
+    final(
+        shown("k1", version=3, end=T0 + 2 * HOUR),
+        bookings=(
+            row("alloc-k1", T0, T0 + HOUR),
+            row("alloc-k1", T0 + HOUR + 1, T0 + 2 * HOUR),
+        ),
+    ),
+)
+reject(
+    "an extended past that overlaps a past",
+    Kind.DOUBLE_HOLDING,
+    Script()
+    .create((0, 1), shown("k1"))
+    .read((2, 3), shown("k1", version=3, end=T0 + 2 * HOUR))
+    .read((4, 5), shown("k1", state="released", version=4, end=T0 + HOUR + 90), op="release")
+    .create((6, 7), shown("k2", start=T0 + HOUR + 50))
+    .read((8, 9), shown("k2", state="active", version=5, start=T0 + HOUR + 50)),
 )
 AHEAD: dict[str, Any] = {"start": T0 + HOUR, "asked": body(start=T0 + HOUR)}
 
