@@ -98,6 +98,17 @@ def test_one_that_has_ended_meanwhile_is_not_told_to_end(clock):
     assert invariants.violations() == []
 
 
+def test_one_that_begins_meanwhile_has_its_notice_and_its_guaranteed_time(clock):
+    pool = make.pool(gpus=1, spot={"minRunSeconds": 3_600})
+    start = clock.now_ms() + 60_000
+    victim = make.reservation(cast.caller("bob"), pool, spot=True, start=start, duration="4h")
+    meanwhile(lambda: clock.advance("61s"))
+    assert ask(pool) == "pending", "a minute ago it would have gone back in line"
+    assert now_of(victim).ends_at == victim.ends_at
+    assert make.look(now_of(victim)).state == "binding"
+    assert invariants.violations() == []
+
+
 def test_a_victim_that_extends_meanwhile_gives_way_all_the_same(clock):
     pool = make.pool(gpus=1)
     victim = spot(pool)
