@@ -10,7 +10,7 @@ from bettercompute.wire.reservations import NodeBinding, Reservation
 from reservations import timing
 
 _ASKED = ("devices", "duration", "start", "binding", "resources", "gang", "leaseSeconds", "spot")
-_HAS_A_FLAG = {"poolId", "devices", "duration", "binding", "start"}
+_HAS_A_FLAG = {"poolId", "devices", "duration", "binding", "start", "spot"}
 
 
 def on_node(allocation_id: str, binding: NodeBinding) -> tuple[Command, ...]:
@@ -51,6 +51,8 @@ def _reserve(shown: Reservation, pool: str) -> list[Command]:
         words += ["--topology", topology]
     if times.asked:
         words += ["--start", moments.iso(times.asked)]
+    if request.get("spot"):
+        words += ["--spot"]
     return [Command("call-reserve", "Ask for the same", " ".join([*words, "--wait"]))]
 
 

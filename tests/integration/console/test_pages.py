@@ -194,6 +194,13 @@ class TestReserving:
         assert response["Location"] == f"/reservations/{made.pk}"
         assert (made.state, made.duration_ms) == ("placed", 3 * 86_400_000)
 
+    @pytest.mark.rule("U2", "R19")
+    def test_a_ticked_box_makes_it_spot(self, alice: Client, pool: Pool) -> None:
+        self.reserve(alice, fill(pool, spot="on"))
+        made = Reservation.objects.get()
+        assert made.spot
+        assert "it gives way" in text(alice.get(f"/reservations/{made.pk}"))
+
     @pytest.mark.rule("U2", "R8")
     def test_sending_it_twice_books_once(self, alice: Client, pool: Pool) -> None:
         first = self.reserve(alice, fill(pool))
@@ -326,6 +333,20 @@ class TestThePreview:
         page = text(self.preview(alice, fill(pool, count="8")))
         assert "It does not fit" in page
         assert "Devices are booked in that window" in page
+
+    @pytest.mark.rule("U2", "R19")
+    def test_it_says_who_would_give_way_and_both_sides_are_told(
+        self, alice: Client, pool: Pool
+    ) -> None:
+        victims = [make.active(cast.caller("alice"), pool, gpus=8, spot=True) for _ in range(2)]
+        page = text(self.preview(alice, fill(pool, count="8")))
+        assert "It fits" in page
+        assert "1 spot reservation will give way to it." in page
+
+        mine = make.reservation(cast.caller("alice"), pool, gpus=8)
+        assert "Spot reservations give way to it" in text(alice.get(f"/reservations/{mine.pk}"))
+        pages = [text(alice.get(f"/reservations/{victim.pk}")) for victim in victims]
+        assert sum("It gives way soon" in page for page in pages) == 1
 
     def test_without_htmx_it_is_the_whole_page(self, alice: Client, pool: Pool) -> None:
         page = text(alice.post("/reserve/preview", fill(pool)))

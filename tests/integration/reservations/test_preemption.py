@@ -350,11 +350,11 @@ def test_the_queued_placer_preempts_too(clock):
 
 
 def test_one_that_gives_way_is_not_asked_again(clock):
-    pool = make.pool(gpus=1)
-    victim = spot(pool, duration="4h")
+    pool = make.pool(gpus=2)
+    victim = spot(pool, duration="4h", gpus=2)
     mine = ask(pool, duration="1h")
-    rival = ask(pool, "carol", duration="1h")
     Pool.objects.filter(pk=pool.pk).update(policy={"spot": {"noticeSeconds": 10}})
-    make.look(rival)
+    rival = ask(pool, "carol", duration="1h")
+    assert rival.state == "pending", "its other device is free behind the notice that runs"
     assert now_of(victim).ends_at == mine.starts_at, "a notice that was given is kept"
     assert events(victim).count("preempting") == 1

@@ -13,7 +13,7 @@ from nodes import eligibility, health, inventory
 from nodes.models import Assignment, DeviceBooking, Node, ResourceBooking
 from outbox.models import Event
 from pools.models import Pool, QuotaCharge
-from reservations import extension, moments, reconciler
+from reservations import extension, moments, queries, reconciler
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, supply
 
@@ -68,6 +68,8 @@ def test_what_can_no_longer_serve_is_replaced_for_the_same_window(
     repaired = make.look(reservation)
 
     assert places(repaired) != [before.pk]
+    shown = queries.answer(repaired.pk)
+    assert [part.node_id for part in shown.allocations] == places(repaired), "not what it had"
     assert (repaired.starts_at, repaired.ends_at) == (reservation.starts_at, reservation.ends_at)
     assert repaired.conditions == []
     assert DeviceBooking.objects.count() == 2

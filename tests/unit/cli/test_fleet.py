@@ -62,6 +62,15 @@ def test_the_first_start_at_which_it_fits_is_said(run: Run, serve: Serve) -> Non
     assert "The first start at which it fits: tomorrow 10:00\n" in run(*ASK).out
 
 
+@pytest.mark.rule("R19")
+def test_who_would_give_way_and_when_it_would_start_is_said(run: Run, serve: Serve) -> None:
+    soon = {"reservations": 2, "start": answers.NOW_MS + 120_000}
+    serve({POOLS: MAIN, PREVIEW: answers.answer(answers.preview(preempts=soon))})
+    result = run(*ASK)
+    assert result.code == Exit.OK
+    assert "It starts today 10:02, when 2 spot reservations give way to it.\n" in result.out
+
+
 def test_a_program_reads_the_preview_and_the_exit_code(run: Run, serve: Serve) -> None:
     refused = answers.preview(fits=False, nodes=[], reasons=[BUSY])
     serve({POOLS: MAIN, PREVIEW: answers.answer(refused)})

@@ -59,10 +59,11 @@ class TestCommands:
         request = REQUEST | {
             "devices": [{"class": "gpu", "count": 2, "topology": "nvlink-all"}],
             "start": answers.NOW_MS,
+            "spot": True,
         }
         assert calls(shown(request=request))["call-reserve"] == (
             "better-compute reserve --pool main --gpus 2 --for 8h --topology nvlink-all"
-            " --start 2026-03-02T09:00:00.000Z --wait"
+            " --start 2026-03-02T09:00:00.000Z --spot --wait"
         )
 
     @pytest.mark.parametrize(
