@@ -28,19 +28,8 @@ IS_LARGER = bool({"EXAMPLES", "STEPS", "SEED"} & os.environ.keys())
 # Whoever looks for a fault may wait for the shortest way to it; the suite may not.
 PHASES = [Phase.generate, Phase.shrink] if IS_LARGER else [Phase.generate]
 
-#: so that what runs in the suite runs into something
-SEEN_AT_LEAST = {
-    ("active", None),
-    ("released", "expired"),
-    ("released", "lease-lapsed"),
-    ("released", "release"),
-    ("extended", True),
-    ("extend", "CONFLICT"),
-    "renewed",
-    "silent for too long",
-    "blocked for too long",
-    "kept for too long",
-}
+#: so that what runs in the suite runs into something, wherever things are placed
+SEEN_AT_LEAST = {("active", None), ("released", "expired"), ("released", "release")}
 
 
 def test_the_product_agrees_with_a_model_of_the_documents() -> None:
