@@ -410,11 +410,28 @@ def nobody_will_look_at_the_line(world: World, patch: pytest.MonkeyPatch) -> Non
 def an_end_has_passed(world: World, patch: pytest.MonkeyPatch) -> None:
     past = "tstzrange(compute_now() - interval '1 hour', compute_now() - interval '2 minutes')"
     run(
-        f"UPDATE reservations SET starts_at = lower({past}), ends_at = upper({past}) WHERE id = %s",
+        f"UPDATE reservations SET starts_at = lower({past}), ends_at = upper({past}),"
+        " duration_ms = 58 * 60 * 1000 WHERE id = %s",
         world.active.pk,
     )
     for table in ("device_bookings", "resource_bookings"):
         run(f"UPDATE {table} SET during = {past} WHERE allocation_id = %s", world.allocation.pk)
+
+
+@_breaks("reservations.preempting")
+def one_is_cut_short_and_not_told(world: World, patch: pytest.MonkeyPatch) -> None:
+    run("UPDATE reservations SET duration_ms = duration_ms + 1 WHERE id = %s", world.active.pk)
+
+
+@_breaks("maintenance.booked-over")
+def a_booking_did_not_see_what_was_announced(world: World, patch: pytest.MonkeyPatch) -> None:
+    run(
+        "INSERT INTO maintenance_windows (id, pool_id, node_id, during, reason, announced_by_id,"
+        " announced_at, last_booking_id, version) SELECT 'mnt_unseen', pool_id, NULL,"
+        " tstzrange(starts_at, ends_at, '[)'), 'new power supplies', owner_id, compute_now(), 0, 1"
+        " FROM reservations WHERE id = %s",
+        world.active.pk,
+    )
 
 
 @_breaks("series.queued")
