@@ -4,9 +4,11 @@ How much each line gets of which kind of atom is a flow over kinds (atoms that t
 match), so no line is starved by another's choice. Then nodes are taken in turn: those in use
 already before whole ones, the fullest supply first, to keep nodes free and parts few. Where host
 resources bound what a node can give, that bound is in atoms of the line's largest worth: exact for
-requests of one class, careful for mixed ones.
+requests of one class, careful for mixed ones. A node that is bound and has several kinds is part of
+the flow by itself, since what it gives of one it cannot give of another.
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +20,19 @@ from pools.planner.snapshot import Node
 Kind = frozenset[int]  # the lines that an atom would serve
 
 
+# Atoms of a kind wherever they are; or, of a node that is bound, with the node's number.
+Supply = tuple[Kind, int | None]
+
+
 @dataclass(slots=True)
 class _Source:
-    """A node, and how many atoms of each of its cells it can give."""
+    """A node, and how many atoms of each of its cells it can give, and in all."""
 
     node: Node
     give: list[int]
     kinds: list[Kind]
     counts: list[dict[int, int]]
+    most: int | None  #: where that is less than its cells have together, and it has several kinds
 
 
 def choose(
@@ -36,8 +43,9 @@ def choose(
     amounts = _amounts(sources, lines)
     if amounts is None:
         return None
-    for (line, kind), amount in amounts.items():
-        _take(sources, line, kind, amount)
+    for (line, (kind, number)), amount in amounts.items():
+        some = [each for each in sources if each.most is None]
+        _take(some if number is None else [sources[number]], line, kind, amount)
     return [_part(source, lines, demand, rng) for source in sources if any(source.counts)]
 
 
@@ -62,17 +70,21 @@ def _sources(
             for cell in node.cells
         ]
         cap = filters.cap(node, demand)
-        left = None if cap is None else cap // largest
-        give = []
-        for cell, kind in zip(node.cells, kinds, strict=True):
-            some = len(cell.free) if kind else 0
-            some = some if left is None else min(some, left)
-            left = None if left is None else left - some
-            give.append(some)
-        if any(give) and filters.admits(node, lines, demand):
-            sources.append(_Source(node, give, kinds, [{} for _ in lines]))
+        give = [len(cell.free) if kind else 0 for cell, kind in zip(node.cells, kinds, strict=True)]
+        most = None if cap is None else cap // largest
+        if most is not None and len({k for k, some in zip(kinds, give, strict=True) if some}) < 2:
+            give, most = _bounded(give, most), None
+        if any(give) and most != 0 and filters.admits(node, lines, demand):
+            bound = most if most is not None and most < sum(give) else None
+            sources.append(_Source(node, give, kinds, [{} for _ in lines], bound))
     sources.sort(key=lambda source: _turn(source, demand))
     return sources
+
+
+def _bounded(give: Sequence[int], most: int) -> list[int]:
+    """The first so many of them: which does not matter where all are of one kind."""
+    before = list(itertools.accumulate(give, initial=0))
+    return [max(0, min(some, most - sum_)) for some, sum_ in zip(give, before, strict=False)]
 
 
 def _turn(source: _Source, demand: Demand) -> tuple[int, bool, int]:
@@ -82,23 +94,30 @@ def _turn(source: _Source, demand: Demand) -> tuple[int, bool, int]:
 
 def _amounts(
     sources: Sequence[_Source], lines: Sequence[Line]
-) -> dict[tuple[int, Kind], int] | None:
-    """How many atoms of each kind each line takes: the minimums, then as many as there are."""
-    supply: dict[Kind, int] = {}
-    for source in sources:
+) -> dict[tuple[int, Supply], int] | None:
+    """How many atoms of each supply each line takes: the minimums, then as many as there are."""
+    supply: dict[Supply, int] = {}
+    for number, source in enumerate(sources):
         for kind, some in zip(source.kinds, source.give, strict=True):
-            supply[kind] = supply.get(kind, 0) + some
+            key = kind, None if source.most is None else number
+            supply[key] = supply.get(key, 0) + some
     # Kinds that fewer lines can use go first, so the versatile atoms are left for the others.
-    kinds = sorted(supply, key=lambda kind: (len(kind), sorted(kind)))
-    flow = topology.Flow([supply[kind] for kind in kinds])
+    keys = sorted(supply, key=lambda key: (len(key[0]), sorted(key[0]), key[1] or -1))
+    bound = [number for number, source in enumerate(sources) if source.most is not None]
+    bin_of = {number: place for place, number in enumerate(bound)}
+    flow = topology.Flow(
+        [supply[key] for key in keys],
+        bins={place: bin_of[key[1]] for place, key in enumerate(keys) if key[1] is not None},
+        room=[sources[number].most or 0 for number in bound],
+    )
     for index, line in enumerate(lines):
-        cells = tuple(place for place, kind in enumerate(kinds) if index in kind)
+        cells = tuple(place for place, (kind, _) in enumerate(keys) if index in kind)
         if not flow.add(topology.Group(cells, line.maximum), line.minimum):
             return None
     for index, line in enumerate(lines):
         flow.push(index, line.maximum - line.minimum)
     return {
-        (index, kinds[place]): amount
+        (index, keys[place]): amount
         for index, taken in enumerate(flow.taken)
         for place, amount in taken.items()
         if amount

@@ -8,7 +8,7 @@ identical lines kept in order and within a budget of steps shared by one plannin
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bettercompute.wire.reservations import DeviceClass, Topology
 from pools.planner import terms
@@ -196,18 +196,28 @@ def _grown(
     return tuple(flow.taken)
 
 
-@dataclass(slots=True)
 class Flow:
-    """Which line holds how many of which cell; more is pushed along augmenting paths."""
+    """Which line holds how many of which cell; more is pushed along augmenting paths.
 
-    left: list[int]
-    taken: list[dict[int, int]] = field(default_factory=list)
-    _groups: list[Group] = field(default_factory=list)
+    Cells may share a *bin* that gives no more than its room, whatever they have: a host whose CPUs
+    last for fewer devices than it has.
+    """
 
-    def __init__(self, supply: Sequence[int]) -> None:
+    def __init__(
+        self,
+        supply: Sequence[int],
+        *,
+        bins: Mapping[int, int] | None = None,
+        room: Sequence[int] = (),
+    ) -> None:
         self.left = list(supply)
-        self.taken = []
-        self._groups = []
+        self.taken: list[dict[int, int]] = []
+        self._groups: list[Group] = []
+        self._bins = dict(bins or {})  # cell → its bin
+        self._room = list(room)
+        self._cells_of: dict[int, list[int]] = {}
+        for cell, shared in self._bins.items():
+            self._cells_of.setdefault(shared, []).append(cell)
 
     def add(self, group: Group, amount: int) -> bool:
         """One more line; answers whether it got all of ``amount``."""
@@ -227,7 +237,8 @@ class Flow:
 
     def _augment(self, source: int, amount: int) -> int:
         reached_from: dict[int, int] = {}  # cell → the line that would take of it
-        gives_up: dict[int, int] = {source: -1}  # line → the cell of which it would give up
+        # line → the cell of which it would give up, and that for which it does
+        gives_up: dict[int, tuple[int, int] | None] = {source: None}
         queue = deque([source])
         while queue:
             line = queue.popleft()
@@ -235,39 +246,56 @@ class Flow:
                 if cell in reached_from:
                     continue
                 reached_from[cell] = line
-                if self.left[cell] > 0:
+                if self._free(cell) > 0:
                     return self._apply(cell, reached_from, gives_up, amount)
-                for other, held in enumerate(self.taken):
-                    if other not in gives_up and held.get(cell, 0) > 0:
-                        gives_up[other] = cell
-                        queue.append(other)
+                for blocked in self._in_the_way(cell):
+                    for other, held in enumerate(self.taken):
+                        if other not in gives_up and held.get(blocked, 0) > 0:
+                            gives_up[other] = blocked, cell
+                            queue.append(other)
         return 0
+
+    def _free(self, cell: int) -> int:
+        shared = self._bins.get(cell)
+        return self.left[cell] if shared is None else min(self.left[cell], self._room[shared])
+
+    def _in_the_way(self, cell: int) -> list[int]:
+        """The cells of which somebody would have to give up, for one of this to be free."""
+        return [cell] if self.left[cell] == 0 else self._cells_of[self._bins[cell]]
 
     def _ordered(self, line: int, amount: int) -> list[int]:
         """Cells for a line: the smallest that gives all of it, else the smallest first."""
-        cells = [cell for cell in self._groups[line].cells if self.left[cell] > 0]
-        enough = sorted((self.left[cell], cell) for cell in cells if self.left[cell] >= amount)
-        rest = sorted((self.left[cell], cell) for cell in cells if self.left[cell] < amount)
-        full = [cell for cell in self._groups[line].cells if self.left[cell] == 0]
+        free = {cell: self._free(cell) for cell in self._groups[line].cells}
+        enough = sorted((some, cell) for cell, some in free.items() if some >= amount)
+        rest = sorted((some, cell) for cell, some in free.items() if 0 < some < amount)
+        full = [cell for cell, some in free.items() if some == 0]
         return [cell for _, cell in enough[:1] + rest + enough[1:]] + full
 
     def _apply(
-        self, last: int, reached_from: dict[int, int], gives_up: dict[int, int], amount: int
+        self,
+        last: int,
+        reached_from: dict[int, int],
+        gives_up: dict[int, tuple[int, int] | None],
+        amount: int,
     ) -> int:
-        path: list[tuple[int, int]] = []  # (line, cell it takes of), last first
-        step, cell = min(amount, self.left[last]), last
+        path: list[tuple[int, int, int | None]] = []  # line, cell it takes of, cell it gives up
+        step, cell = min(amount, self._free(last)), last
         while True:
             line = reached_from[cell]
-            path.append((line, cell))
             given = gives_up[line]
-            if given < 0:
+            path.append((line, cell, None if given is None else given[0]))
+            if given is None:
                 break
-            step = min(step, self.taken[line][given])
-            cell = given
-        self.left[last] -= step
-        for line, cell in path:
-            self.taken[line][cell] = self.taken[line].get(cell, 0) + step
-            given = gives_up[line]
-            if given >= 0:
-                self.taken[line][given] -= step
+            blocked, cell = given
+            step = min(step, self.taken[line][blocked])
+            if blocked != cell:  # of its own bin: then the other has to have some itself
+                step = min(step, self.left[cell])
+        if last in self._bins:
+            self._room[self._bins[last]] -= step
+        for line, takes, gives in path:
+            self.left[takes] -= step
+            self.taken[line][takes] = self.taken[line].get(takes, 0) + step
+            if gives is not None:
+                self.left[gives] += step
+                self.taken[line][gives] -= step
         return step

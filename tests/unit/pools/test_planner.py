@@ -10,7 +10,7 @@ from bettercompute.wire.reservations import DeviceClass, GangTopology, Topology
 from pools.planner import plan as planner
 from pools.planner.plan import NoFit, Plan
 from pools.planner.reasons import Reason
-from pools.planner.request import Demand, Gang, Term, Toleration
+from pools.planner.request import Demand, Gang, Line, Term, Toleration
 from pools.planner.snapshot import Node, Snapshot, Taint
 from tests.support.snapshots import cell, demand, gpus, line, node
 
@@ -257,6 +257,20 @@ def test_shares_of_a_gpu_add_up_without_losing_the_last_one():
     assert placed(nine, slots).parts[0].resources == {"vcpu": 9}
     one = demand(line(1, device_class=DeviceClass.SLOT), resources={"vcpu": 1}, replicas=9)
     assert placed(one, slots).parts[0].resources == {"vcpu": 1}
+
+
+@pytest.mark.rule("R3", "R30")
+def test_a_host_short_of_cpus_gives_of_each_model_what_others_lack():
+    def of(model: str, count: int) -> Line:
+        named = (Term("model", "=", (model,)),)
+        return line(count, topology=Topology.ANY, selector=named)
+
+    # CPUs for two cards: one must be the H100 and one an A100, and not the first two.
+    short = node(cell(2, model="H100"), cell(2, model="A100"), name="s", resources={"vcpu": 2})
+    other = node(cell(1, model="A100"), name="o", resources={"vcpu": 9})
+    wanted = demand(of("H100", 1), of("A100", 2), resources={"vcpu": 3})
+    found = placed(wanted, short, other)
+    assert {part.node_name: len(part.device_ids) for part in found.parts} == {"s": 2, "o": 1}
 
 
 # --- gangs ---------------------------------------------------------------------------------------

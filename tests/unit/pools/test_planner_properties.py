@@ -7,9 +7,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from bettercompute.wire.reservations import Topology
 from pools.planner import plan as planner
 from pools.planner.plan import NoFit, Plan
-from pools.planner.request import Demand
+from pools.planner.request import Demand, Term
 from pools.planner.snapshot import Snapshot
 from tests.support import brute_force, snapshots
 
@@ -88,3 +89,40 @@ def test_nothing_is_taken_of_excluded_nodes(demand, snapshot):
     assert isinstance(found, Plan) == isinstance(plan(demand, rest), Plan)
     if isinstance(found, Plan):
         assert not excluded & set(found.node_ids)
+
+
+MODEL_LINES = st.builds(
+    lambda least, more, model: snapshots.line(
+        least,
+        most=least + more,
+        topology=Topology.ANY,
+        selector=() if model is None else (Term("model", "=", (model,)),),
+    ),
+    st.integers(1, 2),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from([None, *snapshots.MODELS]),
+)
+BOUND_NODES = st.builds(
+    lambda h100, a100, vcpu: snapshots.node(
+        snapshots.cell(h100), snapshots.cell(a100, model="A100"), resources={"vcpu": vcpu}
+    ),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 4),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(MODEL_LINES, min_size=1, max_size=3), st.lists(BOUND_NODES, max_size=3))
+def test_liveness_what_a_host_gives_of_one_model_it_cannot_give_of_another(lines, nodes):
+    full = sum(line.maximum for line in lines)
+    wanted = snapshots.demand(*lines, resources={"vcpu": full})  # one CPU a card
+    pool = Snapshot(tuple(nodes))
+    found = plan(wanted, pool)
+    possible = brute_force.fits(wanted, pool)
+    event(f"possible {possible}")
+    assert isinstance(found, Plan) == possible
+    if isinstance(found, Plan):
+        free = {atom.id: atom for atom in brute_force.atoms_of(pool.nodes)}
+        taken = [free[device] for device in found.device_ids]
+        assert brute_force.serves(wanted, found.lines, taken)
