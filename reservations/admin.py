@@ -12,10 +12,12 @@ from bettercompute.operators import fields
 from bettercompute.operators.operations import Effect, Operation, Outcome
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
 from bettercompute.states import ReservationState as S
+from bettercompute.states import SeriesState
 from outbox import queries as events
 from reservations import ending
 from reservations.feeds import keeping
-from reservations.models import Allocation, CalendarFeed, Reservation, ReservationUser
+from reservations.models import Allocation, CalendarFeed, Reservation, ReservationUser, Series
+from reservations.series import cancelling, queries
 
 EVENTS_SHOWN = 30
 RELEASABLE = (S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
@@ -61,6 +63,39 @@ RELEASE = Operation(
     _release_effect,
     _release,
     offered=lambda row: row.state in RELEASABLE,
+    harsh=True,
+)
+
+
+def _cancel_series_effect(account: Any, row: Series) -> Effect:
+    if row.state != SeriesState.ACTIVE:
+        return Effect((f"Nothing: it is {row.state} already.",))
+    coming = [each for each in queries.occurrences(row) if each.state in (S.PENDING, S.PLACED)]
+    return Effect(
+        (
+            "Its occurrences that have not begun are cancelled, and no more are booked.",
+            "One that runs now stays until its end.",
+        ),
+        ("Occurrence", "Begins"),
+        tuple(
+            (fields.link("reservations.reservation", each.pk), fields.instant(each.occurrence_at))
+            for each in coming
+        ),
+    )
+
+
+def _cancel_series(account: Any, row: Series, answers: Mapping[str, Any]) -> Outcome:
+    caller = callers.for_tenant(cast("Account", account), row.tenant_id)
+    cancelling.cancel(caller, series_id=row.pk, if_match=answers["if_match"])
+    return Outcome("no more of its occurrences are booked")
+
+
+CANCEL_SERIES = Operation(
+    "cancel",
+    "Cancel",
+    _cancel_series_effect,
+    _cancel_series,
+    offered=lambda row: row.state == SeriesState.ACTIVE,
     harsh=True,
 )
 
@@ -111,6 +146,53 @@ class ReservationAdmin(ReadOnlyAdmin):
     def events(self, row: Reservation) -> object:
         """What happened to it, the newest first."""
         found = events.for_subject(f"reservation/{row.pk}", limit=EVENTS_SHOWN)
+        return fields.table(
+            ("Time", "Event"), ((fields.instant(each.time), each.type) for each in found)
+        )
+
+
+@admin.register(Series)
+class SeriesAdmin(ReadOnlyAdmin):
+    """Reservations that repeat, newest first."""
+
+    list_display = (
+        "id",
+        "state",
+        "tenant",
+        "pool",
+        "owner",
+        "rule",
+        "time_zone",
+        "next_at",
+        "created_at",
+    )
+    list_select_related = ("tenant", "pool", "owner")
+    list_filter = (one_of("state", states.SeriesState),)
+    search_fields = ("id__exact", "pool__id__exact", "tenant__slug__exact")
+    search_help_text = "Exact id, exact id of the pool, or slug of the tenant"
+    ordering = ("-created_at", "-id")
+    operations = (CANCEL_SERIES,)
+    also = ("occurrences", "events")
+    long = True
+
+    def occurrences(self, row: Series) -> object:
+        """Those ahead that are near enough, and the latest before."""
+        return fields.table(
+            ("Begins", "Reservation", "State", "Reason"),
+            (
+                (
+                    fields.instant(each.occurrence_at),
+                    fields.link("reservations.reservation", each.pk),
+                    fields.chip(each.state),
+                    each.reason or ", ".join(found["reason"] for found in each.conditions),
+                )
+                for each in queries.occurrences(row)
+            ),
+        )
+
+    def events(self, row: Series) -> object:
+        """What happened to it, the newest first."""
+        found = events.for_subject(f"series/{row.pk}", limit=EVENTS_SHOWN)
         return fields.table(
             ("Time", "Event"), ((fields.instant(each.time), each.type) for each in found)
         )

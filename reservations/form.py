@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
 from bettercompute import clock, errors
-from bettercompute.pages import moments, parts, spans, starts
+from bettercompute.pages import moments, parts, repeats, spans, starts
 from bettercompute.pages.parts import Option
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import Binding, DeviceClass, GangTopology, Topology
@@ -51,6 +52,8 @@ _FIELDS = {
     "spot": "spot",
     "nodes": "nodes",
     "leaseSeconds": "lease",
+    "rule": "repeat",
+    "timeZone": "repeat",
 }
 _BEHIND_MORE = {"binding", "nodes", "gang_topology", "vcpu", "memory", "lease"}
 
@@ -74,6 +77,7 @@ class Entry:
     nodes: str = ""
     gang_topology: str = GangTopology.ANY
     lease: str = ""
+    repeat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class View:
     nodes: Field
     gang_topology: Field
     lease: Field
+    repeat: Field
     pools: tuple[Option, ...]
     classes: tuple[Option, ...]
     topologies: tuple[Option, ...]
@@ -159,6 +164,8 @@ def parse(entry: Entry, *, tenant_id: str, now: datetime, zone: tzinfo) -> Parse
     duration_ms = _duration(entry.duration, wrong)
     start = _start(entry.start, now, zone, wrong)
     body = _body(entry, tenant_id, duration_ms, start.at, wrong)
+    if entry.repeat:
+        body["recurrence"] = _recurrence(entry, zone, wrong)
     window = _window(start.at or now, duration_ms)
     notes = [start.note]
     if window:
@@ -192,6 +199,17 @@ def _start(text: str, now: datetime, zone: tzinfo, wrong: dict[str, str]) -> sta
     except starts.NotUnderstood as error:
         wrong["start"] = str(error)
         return starts.Start(None)
+
+
+def _recurrence(entry: Entry, zone: tzinfo, wrong: dict[str, str]) -> dict[str, str] | None:
+    if not entry.start:
+        wrong.setdefault("start", "Say when the first of them begins, such as Mon 15:00.")
+    try:
+        rule = repeats.parse(entry.repeat)
+    except repeats.NotUnderstood as error:
+        wrong["repeat"] = str(error)
+        return None
+    return {"rule": rule, "timeZone": zone.key if isinstance(zone, ZoneInfo) else "UTC"}
 
 
 def _window(start: datetime, duration_ms: int) -> Window | None:

@@ -322,6 +322,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         ),
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
+        parts.Fact("Series", *_series(shown)),
         parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),
         parts.Fact("Shared with", _people(shown.users, names)),
         parts.Fact("Ended because", shown.reason or ""),
@@ -336,6 +337,13 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
 
 def _people(account_ids: Iterable[str], names: Names) -> str:
     return ", ".join(sorted(names.owners.get(each, each) for each in account_ids))
+
+
+def _series(shown: Reservation) -> tuple[str, str]:
+    """What it is one of, and where that is shown."""
+    if shown.series_id is None:
+        return "", ""
+    return "one of a recurring reservation", reverse("series-detail", args=[shown.series_id])
 
 
 def _lease(shown: Reservation, now: datetime, zone: tzinfo) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from bettercompute import clock
 from bettercompute.pages import axis, moments, parts, spans, starts, timeline
-from bettercompute.wire.capacity import Filter, Preview, PreviewNode
+from bettercompute.wire.capacity import Filter, Preview, PreviewNode, PreviewOccurrence
 from bettercompute.wire.capacity import Reason as WireReason
 from pools import presentation as pools
 from pools.quota import Usage
@@ -69,6 +69,14 @@ class Earliest:
 
 
 @dataclass(frozen=True, slots=True)
+class Unbooked:
+    """An occurrence that would not be booked, and why."""
+
+    when: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """The preview panel; ``verdict`` is yes, no or ask."""
 
@@ -84,6 +92,7 @@ class Panel:
     #: other times that fit; None: nobody asked for them
     alternatives: tuple[Alternative, ...] | None = None
     may_ask: bool = False
+    unbooked: tuple[Unbooked, ...] = ()
 
 
 def unasked(parsed: Parsed) -> Panel:
@@ -113,9 +122,10 @@ def judged(
     window = moments.window(parsed.window.start, parsed.window.end, now=now, zone=zone)
     length = spans.text(_milliseconds(parsed.window))
     then = _preempting(preview, length, now=now, zone=zone)
+    verdict, title = _verdict(preview)
     return Panel(
-        verdict="yes" if preview.fits else "no",
-        title="It fits" if preview.fits else "It does not fit",
+        verdict=verdict,
+        title=title,
         text=f"{window}, {length}." if then is None else then,
         notes=parsed.notes,
         reasons=tuple(reason(each, now=now, zone=zone) for each in preview.reasons),
@@ -123,7 +133,31 @@ def judged(
         quota=_quota(preview, quota_before),
         drawing=drawing,
         earliest=_earliest(preview, now=now, zone=zone),
+        unbooked=tuple(
+            _unbooked(each, now=now, zone=zone)
+            for each in preview.occurrences or ()
+            if not each.fits
+        ),
     )
+
+
+def _verdict(preview: Preview) -> tuple[str, str]:
+    """In a word and in a title; of a recurrence, how many times it fits."""
+    found = preview.occurrences
+    if not found:
+        return ("yes", "It fits") if preview.fits else ("no", "It does not fit")
+    fitting, times = sum(each.fits for each in found), parts.count(len(found), "time")
+    if fitting == len(found):
+        return "yes", f"It fits the next {times}"
+    if found[0].fits:
+        return "ask", f"It fits {fitting} of the next {times}"
+    return "no", "It does not fit the first time"
+
+
+def _unbooked(occurrence: PreviewOccurrence, *, now: datetime, zone: tzinfo) -> Unbooked:
+    start, end = clock.from_ms(occurrence.start), clock.from_ms(occurrence.end)
+    said = [reason(each, now=now, zone=zone).title for each in occurrence.reasons]
+    return Unbooked(moments.window(start, end, now=now, zone=zone), "; ".join(said))
 
 
 def _preempting(preview: Preview, length: str, *, now: datetime, zone: tzinfo) -> str | None:

@@ -8,6 +8,7 @@ from reservations import console as reservations
 from reservations import sharing_console as sharing
 from reservations import usage_console as usage
 from reservations.feeds import console as feeds
+from reservations.series import console as series
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -24,6 +25,10 @@ urlpatterns = [
     path("calendar-feeds", feeds.index, name="calendar-feeds"),
     path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
     path("reservations", reservations.index, name="reservations"),
+    path("series", series.index, name="series"),
+    path("series/<str:series_id>", series.detail, name="series-detail"),
+    path("series/<str:series_id>/cancel", series.cancel, name="series-cancel"),
+    path("series/<str:series_id>/skip", series.skip, name="series-skip"),
     path("reservations/<str:reservation_id>", reservations.detail, name="reservation"),
     path(
         "reservations/<str:reservation_id>/status", reservations.status, name="reservation-status"

@@ -26,6 +26,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Reservations": (
         "reservations.Reservation",
+        "reservations.Series",
         "reservations.Allocation",
         "reservations.CalendarFeed",
     ),

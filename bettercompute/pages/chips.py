@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bettercompute.states import ReservationState as S
+from bettercompute.states import SeriesState
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,13 @@ RESERVATION: dict[S, Chip] = {
     S.CANCELLED: Chip("Cancelled", "grey", "Called off before it began."),
     S.EXPIRED: Chip("Expired", "grey", "It waited longer than the pool allows."),
 }
+
+SERIES: dict[SeriesState, Chip] = {
+    SeriesState.ACTIVE: Chip("Active", "green", "Its occurrences are booked as they come near."),
+    SeriesState.ENDED: Chip("Ended", "grey", "Its last occurrence has begun."),
+    SeriesState.CANCELLED: Chip("Cancelled", "grey", "No more of its occurrences are booked."),
+}
+UNBOOKED = Chip("Unbooked", "amber", "Left out so far; tried again until it would begin.")
 
 LIVE = (S.AWAITING_CONFIRMATION, S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
 OVER = (S.DENIED, S.RELEASED, S.FAILED, S.CANCELLED, S.EXPIRED)

@@ -56,6 +56,7 @@ def world() -> World:
     active = make.active(alice, pool, gpus=2)
     pending = make.reservation(alice, pool, gpus=8)
     assert pending.state == "pending"
+    make.series(alice, pool, gpus=9)  # which no node has: it waits, and keeps nobody out
     catalogue.offer(pool, cast.tenant("globex"))
     budgets.create(cast.tenant().pk, NewBudget(name="lab", gpu_milli_hours=10**6))
     token, secret = cast.token("alice")

@@ -20,7 +20,7 @@ from outbox import dispatch
 from outbox.models import Cursor
 from pools import limits
 from pools.models import Budget, QuotaUsage
-from reservations.models import Reservation
+from reservations.models import Reservation, Series
 from tests.conftest import SimulatedClock
 from tests.integration.admin.conftest import World
 from tests.support import cast, make
@@ -184,6 +184,20 @@ class TestReservations:
         )
         do(olga, "reservations_reservation", "release", world.pending.pk)
         assert Reservation.objects.get(pk=world.pending.pk).version == version
+
+
+class TestSeries:
+    def test_it_is_cancelled_with_what_has_not_begun(self, world: World, olga: Client) -> None:
+        series = Series.objects.get()
+        page = ask(olga, "reservations_series", "cancel", series.pk)
+        assert "no more are booked" in page
+        first = Reservation.objects.get(series=series)
+        assert first.pk in page
+        do(olga, "reservations_series", "cancel", series.pk)
+        assert Series.objects.get().state == "cancelled"
+        assert Reservation.objects.get(pk=first.pk).state == "cancelled"
+        assert_audited(series, "Cancel", "no more of its occurrences")
+        assert "cancelled already" in ask(olga, "reservations_series", "cancel", series.pk)
 
 
 class TestTheRest:
