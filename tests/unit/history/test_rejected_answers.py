@@ -70,6 +70,19 @@ reject(
     ),
 )
 reject("an ETag of another version", Kind.BAD_ETAG, answer("get", 200, shown(), **OK, etag='"1"'))
+WAITING = {**shown(), "waiting": {"position": 2}}
+reject(
+    "an ETag of what waits that says nothing of its place in the line",
+    Kind.BAD_ETAG,
+    answer(
+        "get", 200, {**shown(), "waiting": {"position": 2}}, **OK, etag=f'"{shown()["version"]}"'
+    ),
+)
+reject(
+    "an ETag of what waits with another version",
+    Kind.BAD_ETAG,
+    answer("get", 200, WAITING, **OK, etag='"77.0a1b"'),
+)
 reject("200 and no reservation", Kind.WRONG_RESERVATION, answer("get", 200, {}, **OK))
 reject(
     "another than the one asked for",
