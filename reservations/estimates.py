@@ -11,10 +11,11 @@ there is none yet, behind a pause when the reasons have changed, and again when 
 from datetime import datetime, timedelta
 
 from bettercompute import clock
+from bettercompute.coordination import workqueue
 from bettercompute.coordination.fencing import Fence
 from bettercompute.states import ReservationState
 from pools import catalogue, earliest, requests
-from reservations import lifecycle, pending, placement, places, queries, trials
+from reservations import lifecycle, moments, pending, placement, places, queries, trials
 from reservations.models import Reservation
 from reservations.trials import Estimate, Trial
 
@@ -37,6 +38,22 @@ def refresh(reservation: Reservation, fence: Fence) -> None:
             return  # tried again meanwhile, with another outcome: the next look searches for that
         estimate = Estimate(None if start is None else clock.to_ms(start), clock.to_ms(now))
         lifecycle.observe(locked, Trial(current.tested_ms, current.reasons, estimate).document)
+
+
+def wake_first(pool_id: str, fence: Fence) -> None:
+    """Have it worked out for those of a line that come first and do not look by themselves."""
+    line = Reservation.objects.filter(pool_id=pool_id, state=ReservationState.PENDING)
+    first = line.order_by("-priority", "created_at", "id")[:FIRST_IN_LINE_MAX]
+    soon = clock.now() + moments.PENDING_RETRY
+    found = [(row.id, trials.restore(row.waiting)) for row in first]
+    due = [
+        (lifecycle.KIND, key, at)
+        for key, trial in found
+        if trial is not None and (at := trials.estimate_due(trial)) is not None and at <= soon
+    ]
+    if due:
+        with fence():
+            workqueue.enqueue_many(due)
 
 
 def _is_among_the_first(reservation: Reservation) -> bool:

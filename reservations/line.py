@@ -6,7 +6,7 @@ How depends on the pool's placer as it is now, so an operator may change that wh
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome
 from pools import catalogue
-from reservations import batches, pending
+from reservations import batches, estimates, pending
 
 
 def reconcile(key: str, fence: Fence) -> Outcome:
@@ -15,5 +15,7 @@ def reconcile(key: str, fence: Fence) -> Outcome:
     if access is None:
         return Done()
     if access.queued:
-        return batches.place_line(access, fence)
+        outcome = batches.place_line(access, fence)
+        estimates.wake_first(key, fence)  # nobody in a queue looks again for itself
+        return outcome
     return pending.try_all(key, fence)

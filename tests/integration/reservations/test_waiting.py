@@ -5,10 +5,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from bettercompute import clock as clocks
+from bettercompute.coordination.models import WorkItem
 from bettercompute.wire.waiting import Waiting
 from pools import catalogue, preview
-from pools.models import Pool
-from reservations import ending, estimates, queries
+from pools.models import Placer, Pool
+from reservations import ending, estimates, line, queries
 from reservations.models import Reservation
 from reservations.queries import Filters
 from tests.conftest import SimulatedClock
@@ -148,6 +149,24 @@ def test_it_ends_with_the_wait(clock: SimulatedClock) -> None:
         made.refresh_from_db()
         assert (made.state, made.waiting) == (state, None)
         assert queries.answer(made.pk).waiting is None
+
+
+@pytest.mark.rule("R13")
+def test_one_in_a_queue_is_woken_to_learn_when_it_could_start(clock: SimulatedClock) -> None:
+    pool, _ = full_pool()
+    make.placed_by(Placer.QUEUED, pool)
+    made = make.reservation(cast.caller("bob"), pool, gpus=2)
+    queued = waiting(made)
+    assert (queued.position, queued.reasons, queued.tested_at) == (1, [], None)
+    WorkItem.objects.filter(kind="reservation", key=made.pk).delete()
+
+    line.reconcile(pool.pk, make.fence)
+    told = waiting(made)
+    assert hours_ahead(told.reasons[0].until) == 8
+    assert told.earliest_start is None
+    woken = WorkItem.objects.get(kind="reservation", key=made.pk)
+    assert woken.not_before <= clock.now()
+    assert hours_ahead(waiting(make.look(made)).earliest_start) == 8
 
 
 @pytest.mark.rule("C2")
