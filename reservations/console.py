@@ -21,8 +21,6 @@ from reservations import (
     admission,
     alternatives_panel,
     calendar,
-    ending,
-    ending_page,
     extending_page,
     extension,
     form,
@@ -253,50 +251,6 @@ def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presen
         zone=visitor.zone,
         origin=request.build_absolute_uri("/").rstrip("/"),
         shares=visitor.caller.role == "admin" or row.owner_id == visitor.caller.account_id,
-    )
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@visitors.required
-def release(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
-    """Ask whether to release it, saying what that means; a post does."""
-    return _part_with(request, visitor, reservation_id, ending_page.RELEASE)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@visitors.required
-def cancel(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpResponse:
-    """Ask whether to cancel it, saying what that means; a post does."""
-    return _part_with(request, visitor, reservation_id, ending_page.CANCEL)
-
-
-def _part_with(
-    request: HttpRequest, visitor: Visitor, reservation_id: str, verb: ending_page.Verb
-) -> HttpResponse:
-    refusal = ""
-    if request.method == "POST":
-        use_case = ending.release if verb is ending_page.RELEASE else ending.cancel
-        try:
-            use_case(visitor.caller, reservation_id=reservation_id)
-        except (errors.InvalidState, errors.AccessDenied) as error:
-            refusal = error.message
-        else:
-            return redirect("reservation", reservation_id)
-    shown = queries.get(visitor.caller, reservation_id)
-    page = ending_page.page(
-        verb,
-        shown,
-        calendar.names([shown]),
-        now=visitor.now,
-        zone=visitor.zone,
-        refusal=refusal,
-    )
-    return rendering.render(
-        request,
-        "reservations/confirm.html",
-        page,
-        section="reservations",
-        status=409 if refusal else 200,
     )
 
 

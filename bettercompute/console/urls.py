@@ -5,6 +5,7 @@ from django.urls import path
 from bettercompute.console import home, pool, preferences, signin
 from pools import console as pools
 from reservations import console as reservations
+from reservations import ending_console as ending
 from reservations import sharing_console as sharing
 from reservations import usage_console as usage
 from reservations.feeds import console as feeds
@@ -40,10 +41,8 @@ urlpatterns = [
     path("reservations/<str:reservation_id>/renew", reservations.renew, name="reservation-renew"),
     path(
         "reservations/<str:reservation_id>/release",
-        reservations.release,
+        ending.release,
         name="reservation-release",
     ),
-    path(
-        "reservations/<str:reservation_id>/cancel", reservations.cancel, name="reservation-cancel"
-    ),
+    path("reservations/<str:reservation_id>/cancel", ending.cancel, name="reservation-cancel"),
 ]
