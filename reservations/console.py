@@ -11,11 +11,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from bettercompute import errors
-from bettercompute.pages import parts, rendering, timeline, visitors
+from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
-from bettercompute.wire.capacity import Preview
 from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
-from pools import quota, supply
+from pools import supply
 from pools.supply import Supply
 from reservations import (
     admission,
@@ -24,10 +23,9 @@ from reservations import (
     extending_page,
     extension,
     form,
+    judged_form,
     listing,
     presentation,
-    preview_panel,
-    previews,
     queries,
     renewal,
 )
@@ -96,7 +94,9 @@ def _form(
     parsed = _parse(visitor, entry)
     page = ReservePage(
         form=form.view(entry, {**parsed.wrong, **(wrong or {})}, supplies=supplies),
-        preview=_with_alternatives(request, visitor, parsed, entry.pool),
+        preview=judged_form.panel(
+            visitor, parsed, entry.pool, other_times=alternatives_panel.ASK in request.POST
+        ),
         banner=banner,
     )
     return rendering.render(
@@ -163,55 +163,6 @@ def _banner(error: errors.ApiError, general: str) -> parts.Notice:
             action="Show what it booked",
         )
     return parts.Notice("Nothing was booked", error.message, "red")
-
-
-def _with_alternatives(
-    request: HttpRequest, visitor: Visitor, parsed: Parsed, pool_id: str
-) -> Panel:
-    """The preview judged; and where it does not fit, other times, once they are asked for."""
-    panel = _judge(visitor, parsed, pool_id)
-    if parsed.request is None or panel.verdict != "no":
-        return panel
-    if alternatives_panel.ASK not in request.POST:
-        return replace(panel, may_ask=True)
-    return replace(panel, alternatives=alternatives_panel.find(visitor, parsed.request))
-
-
-def _judge(visitor: Visitor, parsed: Parsed, pool_id: str) -> Panel:
-    """The preview judged, drawn on the pool's timeline."""
-    if parsed.request is None:
-        return preview_panel.unasked(parsed)
-    before = quota.usage(visitor.caller.tenant_id)
-    try:
-        found = previews.preview(visitor.caller, parsed.request)
-    except errors.InvalidInput as error:
-        return preview_panel.refused(
-            next(iter(form.wrong_of(error).values()), error.message), parsed
-        )
-    except errors.ApiError as error:
-        return preview_panel.refused(error.message, parsed)
-    return preview_panel.judged(
-        found,
-        parsed,
-        _drawing(visitor, parsed, found, pool_id),
-        quota_before=before,
-        now=visitor.now,
-        zone=visitor.zone,
-    )
-
-
-def _drawing(visitor: Visitor, parsed: Parsed, found: Preview, pool_id: str) -> timeline.Timeline:
-    scale = preview_panel.scale(parsed.window, now=visitor.now)
-    devices = supply.devices(pool_id)
-    bookings = calendar.occupied(visitor.caller, pool_id, devices, start=scale.start, end=scale.end)
-    return timeline.build(
-        devices,
-        bookings,
-        scale=scale,
-        now=visitor.now,
-        zone=visitor.zone,
-        proposal=preview_panel.proposal(parsed.window, found),
-    )
 
 
 def _fresh_key() -> str:

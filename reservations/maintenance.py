@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from bettercompute import clock, durations, errors, sql
 from bettercompute.iam.callers import Caller
+from bettercompute.states import ReservationState
 from bettercompute.wire import maintenance as wire
 from bettercompute.wire.reservations import Window
 from nodes import maintenance
@@ -165,7 +166,7 @@ def _row(row: sql.Row, parts: Sequence[Held]) -> wire.Affected:
         tenant=tenant,
         owner_identity_id=owner_id,
         owner=owner,
-        state=state,
+        state=ReservationState(state),
         during=Window(
             start=clock.to_ms(min(part.start for part in parts)),
             end=clock.to_ms(max(part.end for part in parts)),

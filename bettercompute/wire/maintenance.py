@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from bettercompute.states import ReservationState
 from bettercompute.wire.base import AnswerModel, Id, WireModel
 from bettercompute.wire.reservations import DurationText, InstantText, Window
 
@@ -56,7 +57,7 @@ class Affected(AnswerModel):
     tenant: str
     owner_identity_id: str
     owner: str
-    state: str
+    state: ReservationState
     during: Window
     nodes: list[str]
     devices: int

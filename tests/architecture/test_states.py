@@ -125,6 +125,10 @@ SHOWN = {
     "Node": states.NODE,
     "NodeSummary": states.NODE,
     "Operation": None,
+    "Affected": states.RESERVATION,
+    "WouldDeny": states.RESERVATION,
+    "Maintenance": None,  # by the clock
+    "MaintenanceDetails": None,
 }
 
 

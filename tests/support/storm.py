@@ -18,7 +18,7 @@ from bettercompute.agent.inventory import Gpu, Health
 from bettercompute.coordination.runner import Runner
 from bettercompute.iam.callers import Caller
 from bettercompute.wire.reservations import ExtendRequest, ReservationRequest
-from nodes import desired, devices, eligibility, inventory, reports, resources
+from nodes import desired, devices, eligibility, inventory, maintenance, reports, resources
 from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
 from pools import quota
@@ -54,6 +54,7 @@ WEIGHTS = {
     "shrink": 1,
     "preview": 1,
     "placer": 1,
+    "maintain": 3,
 }
 
 
@@ -154,6 +155,23 @@ class Operations:
         """Or take the taints away."""
         taints = rng.choice([[], [], [{"key": "maintenance", "effect": "NoSchedule"}]])
         eligibility.taint(rng.choice(self.nodes).pk, taints)
+
+    def maintain(self, rng: random.Random, now_ms: int) -> None:
+        """Announce maintenance of a node, seldom of a pool; or call off what is announced."""
+        node = rng.choice(self.nodes)
+        standing = maintenance.standing(node.pool_id)
+        account_id = self.callers[0].account_id
+        if standing and rng.random() < 0.5:
+            maintenance.cancel(rng.choice(standing).id, account_id=account_id)
+            return
+        whole = rng.random() < 0.1
+        at = maintenance.place(
+            pool_id=node.pool_id if whole else None, node_id=None if whole else node.pk
+        )
+        assert at is not None
+        start = clock.from_ms(now_ms + rng.randrange(6) * 3_600_000)
+        end = start + timedelta(minutes=30)
+        maintenance.announce(at, start=start, end=end, reason="storm", account_id=account_id)
 
     def quarantine(self, rng: random.Random, now_ms: int) -> None:
         """Or end it."""
