@@ -1,5 +1,7 @@
 """``make bench``: reservations per second over HTTP, beside the same SQL writes alone.
 
+``make bench ARGS="planner"``: how long finding and committing a place takes as pools grow.
+
 Each figure is taken on this machine in this run, so the ratio holds even where the machine is
 slow or busy. Clients, web, and PostgreSQL share its cores.
 """
@@ -10,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import deployment
 
+NODES = (100, 1_213)
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
@@ -18,11 +21,17 @@ def main() -> None:
     wished = _arguments()
     with deployment.running() as here:
         # Behind the deployment's start: these read its settings.
-        from benchmarks import report, runs, supply
+        from benchmarks import planner, report, runs, supply
 
         person = supply.person()
+        if wished.what == "planner":
+            sys.stdout.write(f"{planner.HEAD}\n")
+            for row in planner.measure(wished.nodes or planner.NODES, runs=wished.runs):
+                sys.stdout.write(f"{planner.line(row)}\n")
+                sys.stdout.flush()
+            return
         results = []
-        for nodes in wished.nodes:
+        for nodes in wished.nodes or NODES:
             stocked = supply.openb() if nodes == supply.OPENB_NODES else supply.h100s(nodes)
             result = runs.measure(
                 here, person, stocked, clients=wished.clients, seconds=wished.seconds
@@ -36,7 +45,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1_213])
+    parser.add_argument("what", nargs="?", choices=["http", "planner"], default="http")
+    parser.add_argument("--nodes", type=int, nargs="+")
+    parser.add_argument("--runs", type=int, default=5, help="of each figure of the planner")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     parser.add_argument("--output", type=Path, default=RESULTS)
