@@ -80,7 +80,7 @@ def _book(caller: Caller, draft: Reservation, fence: Fence) -> None:
     lacks_room = isinstance(found, NoFit) and not access.queued
     makes_way = lacks_room and preemption.look(claim) is not None
     with fence():
-        if not rows.hold_open(draft):
+        if not rows.still_has(draft):
             return
         reservation = queries.locked(draft.id)
         if reservation is None or not _is_unbooked(reservation):

@@ -1,8 +1,8 @@
 """Ending a series: from one occurrence on, or altogether.
 
-The first transaction says from when on there is none, and waits for whoever is booking one; from
-then on nobody books any (``rows.hold_open``). Each occurrence is then withdrawn in a transaction of
-its own; what a crash leaves of that, the reconciler does.
+The first transaction says from when on there is none; from then on nobody writes any down. Each
+occurrence is then locked and withdrawn in a transaction of its own, also one that was being booked
+meanwhile; what a crash leaves of that, the reconciler does.
 """
 
 from datetime import datetime

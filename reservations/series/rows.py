@@ -31,7 +31,7 @@ def access(caller: Caller, series_id: str) -> Series:
 
 
 def access_locked(caller: Caller, series_id: str) -> Series:
-    """The same, locked FOR NO KEY UPDATE: whoever books an occurrence waits, or came before."""
+    """The same, locked FOR NO KEY UPDATE: nobody writes down occurrences meanwhile."""
     return _of_tenant(caller, _locking(), series_id)
 
 
@@ -76,10 +76,10 @@ def look(series_id: str) -> Seen:
     return Seen(*row)
 
 
-def hold_open(occurrence: Reservation) -> bool:
-    """Whether its series still has this occurrence, and will until the transaction ends."""
+def still_has(occurrence: Reservation) -> bool:
+    """Whether its series still has this occurrence."""
     row = OCCURRENCES.one(
-        "hold_open",
+        "still_has",
         series_id=occurrence.series_id,
         occurrence_at=occurrence.occurrence_at,
     )

@@ -1,14 +1,13 @@
 -- What is known of the occurrences of a series: reservations that carry it.
 
--- name: hold_open
--- The series, kept from being cancelled until this transaction ends, if it still has an occurrence
--- at that time. Whoever books takes this before the reservation (C19).
+-- name: still_has
+-- The series, if it still has an occurrence at that time. No lock: whoever cancels it locks each
+-- occurrence next, and withdraws what was booked meanwhile.
 SELECT id
 FROM reservation_series
 WHERE id = %(series_id)s
     AND state = 'active'
-    AND (cut_at IS NULL OR cut_at > %(occurrence_at)s::timestamptz)
-FOR SHARE;
+    AND (cut_at IS NULL OR cut_at > %(occurrence_at)s::timestamptz);
 
 -- name: unbooked_due
 -- Occurrences ahead that are to be tried now, the nearest first: each that was never tried, or
