@@ -45,7 +45,7 @@ def test_names_of_periodic_jobs_are_unique():
 
 
 def test_every_app_with_checks_is_in_the_self_check():
-    files = [*ROOT.glob("*/checks.py"), *ROOT.glob("bettercompute/*/checks.py")]
+    files = [*ROOT.glob("*/checks.py"), *ROOT.glob("*/*/checks.py")]
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files}
     assert {path.split(":")[0] for path in wiring.CHECKS} == modules
     assert all(callable(check) for check in wiring.checks())
