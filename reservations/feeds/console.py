@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from bettercompute.pages import moments, parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
@@ -66,11 +66,13 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     )
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def revoke(request: HttpRequest, visitor: Visitor, feed_id: str) -> HttpResponse:
-    """End a feed, and show those that are left."""
-    keeping.revoke(visitor.caller, feed_id)
+    """End a feed by a post, and show those that are left."""
+    feed = keeping.get(visitor.caller, feed_id)
+    if request.method == "POST":
+        keeping.revoke(visitor.caller, feed.pk)
     return redirect("calendar-feeds")
 
 

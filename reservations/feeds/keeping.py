@@ -83,7 +83,16 @@ def revoke(caller: Caller, feed_id: str) -> CalendarFeed:
             account_id=caller.account_id,
             anyones=caller.role == "admin",
         )
-        feed = visible(caller).filter(pk=feed_id).first()
+        return get(caller, feed_id)
+
+
+def get(caller: Caller, feed_id: str) -> CalendarFeed:
+    """A feed that the caller may see.
+
+    Raises:
+        errors.NotFound: there is no such feed at the caller's tenant, or it is another member's.
+    """
+    feed = visible(caller).filter(pk=feed_id).first()
     if feed is None:
         raise errors.NotFound(f"There is no calendar feed {feed_id}, or you may not see it.")
     return feed
