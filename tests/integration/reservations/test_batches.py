@@ -199,7 +199,7 @@ def test_whoever_loses_to_the_last_is_tried_again_within_a_second_and_keeps_nobo
     tolerant = [{"key": "small", "op": "exists"}]
     ahead, behind = ask(pool, gpus=2), ask(pool, tolerations=tolerant, gpus=1)
     # The best fit first: whole hosts, then the one of which least is left over.
-    hosts = list(Node.objects.exclude(pk=tainted).order_by("created_at"))
+    hosts = sorted(Node.objects.exclude(pk=tainted), key=lambda node: node.devices.count())
 
     def rival() -> None:
         _take(hosts.pop(0).pk)
