@@ -63,6 +63,11 @@ class Way:
         return self.request.duration_ms
 
     @property
+    def key(self) -> tuple[int, int, int]:
+        """What makes two ways the same to whoever chooses."""
+        return self.start_ms, self.length_ms, self.gpu_milli
+
+    @property
     def cost(self) -> int:
         """What it costs, in thousandths of a GPU for a millisecond."""
         return self.gpu_milli * self.length_ms
@@ -111,18 +116,13 @@ def rank(ways: Sequence[Way]) -> list[Ranked]:
     chosen: dict[tuple[int, int, int], Ranked] = {}
     for place in range(len(ways)):
         for kind, order in orders.items():
-            key = _key(order[place])
+            key = order[place].key
             known = chosen.get(key)
             if known is None and len(chosen) < RANKED_MAX:
                 chosen[key] = Ranked(order[place], (kind,), best=place == 0)
             elif known is not None and place == 0:
                 chosen[key] = replace(known, kinds=(*known.kinds, kind))
     return list(chosen.values())
-
-
-def _key(way: Way) -> tuple[int, int, int]:
-    """What makes two ways the same to whoever chooses."""
-    return way.start_ms, way.length_ms, way.gpu_milli
 
 
 class _Looks:

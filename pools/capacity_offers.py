@@ -45,12 +45,10 @@ _RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What an offer fixes, and whether it is still good."""
+    """What an offer that is still good fixes."""
 
     request: NormalisedRequest
     plan: Plan
-    expires_at: datetime
-    expired: bool
 
 
 def offers(
@@ -114,7 +112,7 @@ def take(tenant_id: str, offer_id: str) -> Offered:
     request = replace(
         requests.restore(json.loads(document), tenant_id=tenant_id), offer_id=offer_id
     )
-    return Offered(request, _plan(request, json.loads(parts)), expires_at, expired)
+    return Offered(request, _plan(request, json.loads(parts)))
 
 
 def sweep() -> int:
@@ -187,7 +185,7 @@ def _starts(
 
 def _unlike(ways: Sequence[Way]) -> list[Way]:
     """Each window and cost once."""
-    return list({(way.start_ms, way.length_ms, way.gpu_milli): way for way in ways}.values())
+    return list({way.key: way for way in ways}.values())
 
 
 def _none(

@@ -37,13 +37,8 @@ class Asked:
     charges: Mapping[str, int]
 
 
-def horizon(access: PoolAccess) -> timedelta:
-    """How far ahead occurrences of a pool are booked."""
-    return horizon_of(access.policy)
-
-
-def horizon_of(policy: PoolPolicy) -> timedelta:
-    """The same, of the pool's policy."""
+def horizon(policy: PoolPolicy) -> timedelta:
+    """How far ahead occurrences are booked in a pool of this policy."""
     most = policy.recurrence_ahead
     return timedelta(milliseconds=min(most, policy.max_ahead or most))
 
@@ -83,7 +78,7 @@ def previewed(
 def _starts(asked: Asked, now: datetime) -> Iterator[datetime]:
     repeats = asked.request.recurrence
     assert repeats is not None
-    latest = now + horizon(asked.access)
+    latest = now + horizon(asked.access.policy)
     for number, start in enumerate(repeats.starts()):
         # The first is booked by the create itself, however far ahead it is.
         if number == LOOKS_MAX or (number and start > latest):

@@ -19,7 +19,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.leases import Lease
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.failpoints import Failpoint
-from bettercompute.states import AllocationState, ReservationState
+from bettercompute.states import ReservationState
 from pools import catalogue, timeline
 from pools.catalogue import PoolAccess
 from pools.planner import batch as planner
@@ -41,7 +41,7 @@ from reservations import (
 )
 from reservations.batch_placement import Chosen, Lost
 from reservations.lifecycle import Effects
-from reservations.models import Allocation, Reservation
+from reservations.models import Reservation
 from reservations.placement import Claim, Placed, Unplaced
 
 BATCH_MAX = 50
@@ -132,7 +132,7 @@ def _plan(access: PoolAccess, line: Sequence[str], lost: Mapping[str, frozenset[
         key: found[key] for key in line if key in found and pending.until(found[key], access) > now
     }
     claims = {key: pending.claim_of(row, access) for key, row in rows.items()}
-    failed = _failed_nodes(rows)
+    failed = queries.failed_nodes(rows)
     askings = [
         Asking(
             key,
@@ -167,15 +167,6 @@ def _horizon(askings: Sequence[Asking], now: datetime, *, protect: int) -> datet
         longest = max(asking.span.end - asking.span.start for asking in askings)
         last = max(last, clock.to_ms(now + PROTECT_AHEAD) + longest)
     return clock.from_ms(last)
-
-
-def _failed_nodes(rows: Mapping[str, Reservation]) -> dict[str, frozenset[str]]:
-    """Where each of these failed to bind before."""
-    found: dict[str, set[str]] = {}
-    failed = Allocation.objects.filter(reservation_id__in=rows, state=AllocationState.FAILED)
-    for reservation_id, node_id in failed.values_list("reservation_id", "node_id"):
-        found.setdefault(reservation_id, set()).add(node_id)
-    return {key: frozenset(nodes) for key, nodes in found.items()}
 
 
 def _preempt(planned: _Planned, fence: Fence) -> None:

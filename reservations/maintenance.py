@@ -133,7 +133,9 @@ def _length_ms(value: int | str, wrong: list[errors.FieldError]) -> int:
         wrong.append(errors.FieldError("duration", str(error)))
         return 0
     if length_ms > longest_ms:
-        wrong.append(errors.FieldError("duration", "must be at most 366 days"))
+        wrong.append(
+            errors.FieldError("duration", f"must be at most {operation.LENGTH_DAYS_MAX} days")
+        )
         return 0
     return length_ms
 

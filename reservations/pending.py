@@ -12,14 +12,13 @@ from bettercompute import clock
 from bettercompute.coordination import workqueue
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome
-from bettercompute.states import AllocationState, ReservationState
+from bettercompute.states import ReservationState
 from pools import catalogue, requests, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
 from reservations import (
     admission,
     early_start,
-    ending,
     giving_way,
     lifecycle,
     outcomes,
@@ -28,7 +27,7 @@ from reservations import (
     queries,
 )
 from reservations.lifecycle import Effects
-from reservations.models import Allocation, Reservation
+from reservations.models import Reservation
 from reservations.placement import Claim, Unplaced
 
 RUN_MAX = 50
@@ -77,11 +76,6 @@ def try_place(reservation_id: str, fence: Fence, effects: Effects) -> bool:
     return True
 
 
-def expire(reservation: Reservation, now: datetime, effects: Effects) -> None:
-    """It waited as long as its pool's policy lets it (R24)."""
-    ending.expire(reservation, now=now, effects=effects)
-
-
 def until(reservation: Reservation, access: PoolAccess) -> datetime:
     """When a pending reservation is given up; an occurrence of a series never begins late."""
     if reservation.occurrence_at is not None and reservation.placed_at is None:
@@ -99,11 +93,8 @@ def claim_of(reservation: Reservation, access: PoolAccess) -> Claim:
 
 def _look(claim: Claim) -> Plan | NoFit:
     """Where it fits: elsewhere than where it failed to bind before, if that is possible."""
-    failed = frozenset(
-        Allocation.objects.filter(
-            reservation_id=claim.reservation_id, state=AllocationState.FAILED
-        ).values_list("node_id", flat=True)
-    )
+    key = claim.reservation_id
+    failed = queries.failed_nodes([key]).get(key, frozenset())
     found = placement.look(claim, exclude_nodes=failed)
     return placement.look(claim) if failed and isinstance(found, NoFit) else found
 

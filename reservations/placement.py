@@ -15,11 +15,9 @@ from django.db import transaction
 
 from bettercompute import clock, failpoints, ids
 from bettercompute.failpoints import Failpoint
-from bettercompute.wire.reservations import DeviceClass
 from nodes import assignments, bookings, eligibility, resources
 from nodes.assignments import PlannedAssignment
 from nodes.eligibility import Locked, LockedDevice
-from nodes.models import Mode
 from pools import snapshot
 from pools.catalogue import Spot
 from pools.planner import filters
@@ -33,11 +31,6 @@ from reservations.models import Allocation
 
 ATTEMPTS_MAX = 3
 GIB = 1024**3
-CLASSES = {
-    Mode.WHOLE: DeviceClass.GPU,
-    Mode.MIG: DeviceClass.MIG,
-    Mode.SLOTS: DeviceClass.SLOT,
-}
 
 # Equal candidates are taken in random order, so that rivals do not collide three times (C18). This
 # spreads load and decides no secret.
@@ -220,7 +213,7 @@ def write(placed: Sequence[tuple[Claim, Placed]]) -> None:
 def _milli(demand: Demand, device: LockedDevice) -> int:
     """What a booked device costs of the quota, by its class and not by its size (R30)."""
     assert device.bookable_mode is not None, "it was judged eligible"
-    return planning.milli(CLASSES[Mode(device.bookable_mode)], demand.replicas)
+    return planning.milli(snapshot.CLASSES[device.bookable_mode], demand.replicas)
 
 
 def serves(demand: Demand, allocation: Allocation, locked: Locked, window: Window) -> bool:

@@ -20,7 +20,7 @@ from bettercompute import clock, failpoints, sql
 from bettercompute.coordination.fencing import Fence
 from bettercompute.failpoints import Failpoint
 from bettercompute.pages import moments as instants
-from bettercompute.states import AllocationState, ReservationState
+from bettercompute.states import ReservationState
 from nodes import assignments
 from pools import catalogue, snapshot
 from pools.catalogue import Spot
@@ -30,7 +30,7 @@ from pools.planner.preemption import Held, HeldAmount, HeldAtom, HostResource
 from reservations import conditions, ending, giving_way, outcomes, placement, queries
 from reservations.conditions import Conditions, ConditionType
 from reservations.lifecycle import Effects
-from reservations.models import Allocation, Reservation
+from reservations.models import Reservation
 from reservations.placement import Claim, Room, Window
 
 PREEMPTION = sql.load(__package__, "preemption")
@@ -178,7 +178,10 @@ def _choose(
         whole,
         _held(claim, window, list(versions)),
         rng=placement.RNG,
-        exclude_nodes=_failed_nodes(claim),
+        # Nobody gives way for a second try where it failed to bind before.
+        exclude_nodes=queries.failed_nodes([claim.reservation_id]).get(
+            claim.reservation_id, frozenset()
+        ),
     )
     if choice is None or not (choice.victims or (with_notice and _gives_way_already(claim))):
         return None
@@ -189,14 +192,6 @@ def _choose(
 def _gives_way_already(claim: Claim) -> bool:
     """Whether a notice runs: what is free behind it may be had without another victim."""
     return PREEMPTION.one("giving_way", pool_id=claim.pool_id, limit=1) is not None
-
-
-def _failed_nodes(claim: Claim) -> frozenset[str]:
-    """Where it failed to bind before: nobody gives way for a second try there."""
-    rows = Allocation.objects.filter(
-        reservation_id=claim.reservation_id, state=AllocationState.FAILED
-    )
-    return frozenset(rows.values_list("node_id", flat=True))
 
 
 def _held(claim: Claim, window: Window, candidates: list[str]) -> Held:

@@ -47,7 +47,6 @@ _REASONS: Mapping[Filter, tuple[str, str]] = {
     Filter.GANG: ("Too few nodes fit at the same time", "Ask for fewer nodes."),
 }
 
-
 # Of the same filter as a cordon, but it says when it ends.
 _MAINTENANCE = ("Maintenance is planned in that time", "Start later, or end before it.")
 
@@ -201,7 +200,8 @@ def _milliseconds(window: Window) -> int:
 
 def reason(found: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
     """One reason as a person reads it."""
-    title, advice = _REASONS[found.filter]
+    is_maintenance = found.filter is Filter.STATE and found.until is not None
+    title, advice = _MAINTENANCE if is_maintenance else _REASONS[found.filter]
     if found.nodes:
         title = f"{title}: {parts.count(found.nodes, 'node')}"
     words = [_sentence(found.needs)]

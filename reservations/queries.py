@@ -1,6 +1,6 @@
 """Reads of reservations: one, a page, and the rows behind a use case."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from django.db.models.functions import JSONObject
 from bettercompute import clock, errors, sql, states
 from bettercompute.columns import ComputeNow
 from bettercompute.iam.callers import Caller
-from bettercompute.states import ReservationState
+from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.base import PAGE_DEFAULT
 from pools import prices
@@ -61,6 +61,17 @@ def access_locked(caller: Caller, reservation_id: str) -> Reservation:
 def locked(reservation_id: str) -> Reservation | None:
     """The row a reconciler works on, locked; None where there is none."""
     return _locking(reservation_id).first()
+
+
+def failed_nodes(reservation_ids: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Where each of these failed to bind before; one that nowhere did is not in here."""
+    rows = Allocation.objects.filter(
+        reservation_id__in=reservation_ids, state=AllocationState.FAILED
+    )
+    found: dict[str, set[str]] = {}
+    for reservation_id, node_id in rows.values_list("reservation_id", "node_id"):
+        found.setdefault(reservation_id, set()).add(node_id)
+    return {key: frozenset(nodes) for key, nodes in found.items()}
 
 
 def locked_together(reservation_ids: Sequence[str]) -> dict[str, Reservation]:

@@ -156,7 +156,7 @@ def _expire_confirmation(reservation: Reservation, now: datetime, effects: Effec
 
 def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if pending.until(reservation, _pool_of(reservation)) <= now:
-        pending.expire(reservation, now, effects)
+        ending.expire(reservation, now=now, effects=effects)
 
 
 def _next(reservation: Reservation, no_show_at: datetime | None) -> Outcome:

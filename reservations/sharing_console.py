@@ -26,8 +26,7 @@ def users(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpRe
         except (errors.AccessDenied, errors.InvalidState, errors.Conflict) as refusal:
             notice = parts.Notice("Nothing was changed", refusal.message, "red")
         except errors.InvalidInput as refusal:
-            message = refusal.details["errors"][0]["message"]
-            notice = parts.Notice("Nothing was changed", f"One of them {message}.", "red")
+            notice = parts.Notice("Nothing was changed", _why(refusal), "red")
         else:
             return redirect("reservation-users", reservation_id)
     shown = queries.get(visitor.caller, reservation_id)
@@ -46,6 +45,14 @@ def users(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpRe
 def _change(request: HttpRequest, visitor: Visitor, reservation_id: str) -> None:
     wanted = Change(tuple(request.POST.getlist("add")), tuple(request.POST.getlist("remove")))
     sharing.change(visitor.caller, wanted, reservation_id=reservation_id)
+
+
+def _why(refusal: errors.InvalidInput) -> str:
+    """In a sentence: of one of those named, or of all of them."""
+    wrong = refusal.details["errors"][0]
+    of_one = wrong["path"].endswith("]")
+    message = f"One of them {wrong['message']}" if of_one else wrong["message"]
+    return f"{message[:1].upper()}{message[1:]}."
 
 
 def _members(tenant_id: str) -> list[Person]:

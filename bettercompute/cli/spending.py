@@ -1,8 +1,5 @@
 """`better-compute usage | budget`: what reservations had, and what may still be reserved."""
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, get_args
-
 import click
 
 from bettercompute.cli import readers, times
@@ -10,15 +7,11 @@ from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
-from bettercompute.wire.usage import Budget, Grouping, Usage, UsageRow
-
-if TYPE_CHECKING:
-    from bettercompute.client.blocking import Client
+from bettercompute.wire.usage import GROUPINGS, Budget, Grouping, Usage, UsageRow
 
 DAYS_DEFAULT = 30
 DAYS_MAX = 400
-
-_MILLISECOND = timedelta(milliseconds=1)
+DAY_MS = 86_400_000
 
 
 class Groupings(click.ParamType[tuple[Grouping, ...]]):
@@ -31,10 +24,9 @@ class Groupings(click.ParamType[tuple[Grouping, ...]]):
     ) -> tuple[Grouping, ...]:
         """The groups named, in the order in which they are shown."""
         named = {part.strip() for part in str(value).split(",")}
-        known: tuple[Grouping, ...] = get_args(Grouping)
-        if unknown := sorted(named - set(known)):
-            self.fail(f"{unknown[0]!r} is none of {', '.join(known)}", param, ctx)
-        return tuple(group for group in known if group in named)
+        if unknown := sorted(named - set(GROUPINGS)):
+            self.fail(f"{unknown[0]!r} is none of {', '.join(GROUPINGS)}", param, ctx)
+        return tuple(group for group in GROUPINGS if group in named)
 
 
 @click.command()
@@ -54,16 +46,16 @@ def usage(session: Session, *, days: int, by: tuple[Grouping, ...], pool: str | 
     Idle is what was reserved and not bound to a node. What is still to come is not in it.
     """
     reader = readers.here()
-    end_ms = (reader.now - times.from_ms(0)) // _MILLISECOND
+    end_ms = times.to_ms(reader.now)
     with session.client() as client:
         found = client.usage(
-            start_ms=end_ms - days * 86_400_000,
+            start_ms=end_ms - days * DAY_MS,
             end_ms=end_ms,
             by=by,
             pool_id=None if pool is None else client.pools.find(pool).id,
             time_zone=reader.zone.key,
         )
-        named = _with_names(session, client, reader, by)
+        named = readers.with_pools(session, client) if "pool" in by else reader
     session.out.show(_usage(found, by, named))
 
 
@@ -75,12 +67,6 @@ def budget(session: Session) -> None:
         found = client.budgets()
         reader = readers.with_pools(session, client)
     session.out.show(_budgets(found, reader))
-
-
-def _with_names(
-    session: Session, client: "Client", reader: Reader, by: tuple[Grouping, ...]
-) -> Reader:
-    return readers.with_pools(session, client) if "pool" in by else reader
 
 
 def _usage(found: Usage, by: tuple[Grouping, ...], reader: Reader) -> Shown:

@@ -40,7 +40,8 @@ def progress(waiting: Waiting, *, now: datetime, zone: tzinfo) -> str:
 def place(waiting: Waiting) -> str:
     """``2 of 3, behind 8 GPUs``"""
     told = f"{waiting.position} of {waiting.line_length}"
-    return told if waiting.position == 1 else f"{told}, behind {waiting.gpus_ahead:g} GPUs"
+    ahead = f"{waiting.gpus_ahead:g} {'GPU' if waiting.gpus_ahead == 1 else 'GPUs'}"
+    return told if waiting.position == 1 else f"{told}, behind {ahead}"
 
 
 def _reason(reason: Reason, moment: Callable[[int], str]) -> str:

@@ -12,7 +12,8 @@ from nodes.maintenance import Held, Place, Window
 
 MANAGE_POOL = "compute:pools:manage"
 AHEAD_MAX = timedelta(days=5 * 366)
-LENGTH_MAX = timedelta(days=366)
+LENGTH_DAYS_MAX = 366
+LENGTH_MAX = timedelta(days=LENGTH_DAYS_MAX)
 REASON_MAX = 300
 
 
@@ -118,7 +119,9 @@ def _check(planned: Planned) -> None:
     elif planned.end <= now:
         wrong.append(errors.FieldError("end", "has passed"))
     elif planned.end - planned.start > LENGTH_MAX:
-        wrong.append(errors.FieldError("end", "must be at most 366 days after start"))
+        wrong.append(
+            errors.FieldError("end", f"must be at most {LENGTH_DAYS_MAX} days after start")
+        )
     if planned.start > now + AHEAD_MAX:
         wrong.append(errors.FieldError("start", "must be at most 5 years ahead"))
     if not 1 <= len(planned.reason.strip()) <= REASON_MAX:

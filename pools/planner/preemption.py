@@ -12,7 +12,7 @@ A victim gives way whole. One that holds devices of several nodes frees all of t
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pools.planner import plan as planner
@@ -155,10 +155,10 @@ def _without(ground: Snapshot, held: Held, victims: frozenset[str]) -> Snapshot:
 
 
 def _freed(node: Node, atoms: Iterable[HeldAtom]) -> tuple[Cell, ...]:
-    by_kind: dict[tuple[object, ...], list[str]] = {}
+    by_kind: dict[Hashable, list[str]] = {}
     for atom in atoms:
-        by_kind.setdefault(_kind(atom.cell), []).append(atom.device_id)
-    return tuple(_with_free(cell, by_kind.pop(_kind(cell), ())) for cell in node.cells)
+        by_kind.setdefault(atom.cell.kind, []).append(atom.device_id)
+    return tuple(_with_free(cell, by_kind.pop(cell.kind, ())) for cell in node.cells)
 
 
 def _with_free(cell: Cell, more: Sequence[str]) -> Cell:
@@ -167,19 +167,6 @@ def _with_free(cell: Cell, more: Sequence[str]) -> Cell:
     # Which ends they had does not matter: what still stands in the way is counted, not dated.
     left = cell.busy_until[: max(0, len(cell.busy_until) - len(more))]
     return replace(cell, free=(*cell.free, *sorted(more)), busy_until=left)
-
-
-def _kind(cell: Cell) -> tuple[object, ...]:
-    """What makes atoms of a node one cell."""
-    return (
-        cell.device_class,
-        cell.model,
-        cell.memory_mib,
-        cell.profile,
-        cell.driver,
-        cell.numa_node,
-        cell.nvlink_group,
-    )
 
 
 def _level(bookings: Iterable[HeldAmount], at_ms: int) -> int:

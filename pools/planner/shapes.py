@@ -1,6 +1,6 @@
 """Nodes that the planner cannot tell apart are one *shape*: judged once, counted as many."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,19 +68,8 @@ def _key(node: Node, labels: Sequence[str]) -> Any:
     )
 
 
-def _cell_key(cell: Cell) -> Any:
-    return (
-        cell.device_class,
-        cell.model,
-        cell.memory_mib,
-        cell.profile,
-        cell.driver,
-        cell.numa_node,
-        cell.nvlink_group,
-        len(cell.free),
-        len(cell.busy_until),
-        cell.unhealthy,
-    )
+def _cell_key(cell: Cell) -> Hashable:
+    return cell.kind, len(cell.free), len(cell.busy_until), cell.unhealthy
 
 
 def labels_that_matter(demand: Demand) -> list[str]:

@@ -5,7 +5,7 @@ Interchangeable atoms of a node form a *cell* and are counted, never enumerated 
 yet and has no reasons, and the caller plans again on the whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from bettercompute.wire.reservations import DeviceClass
@@ -43,6 +43,19 @@ class Cell:
     #: of each booked atom, when the last booking that meets the window ends (epoch ms), sorted
     busy_until: tuple[int, ...] = ()
     unhealthy: int = 0  #: atoms that are unhealthy or quarantined
+
+    @property
+    def kind(self) -> Hashable:
+        """What makes atoms of a node one cell, whatever holds them."""
+        return (
+            self.device_class,
+            self.model,
+            self.memory_mib,
+            self.profile,
+            self.driver,
+            self.numa_node,
+            self.nvlink_group,
+        )
 
     @property
     def total(self) -> int:

@@ -31,7 +31,7 @@ def occurrences_without_holes() -> Iterable[Finding]:
     holes = {key for (key,) in CHECKS.all("occurrences_untried")}
     due_before = clock.now() - timedelta(hours=1)
     for key, created_at, next_at, policy, ahead in CHECKS.all("series_by_horizon"):
-        near_since = next_at - occurrences.horizon_of(catalogue.parse_policy(policy))
+        near_since = next_at - occurrences.horizon(catalogue.parse_policy(policy))
         if max(near_since, created_at) < due_before and ahead < occurrences.AHEAD_MAX:
             holes.add(key)
     yield from checks.finding(

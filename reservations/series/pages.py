@@ -12,6 +12,7 @@ from bettercompute.pages import chips, moments, parts, repeats
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
+from reservations import ending_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,6 @@ class Page:
     cancel_href: str
     skip_href: str
     notice: parts.Notice | None
-
-
-@dataclass(frozen=True, slots=True)
-class CancelPage:
-    """The question before a series is cancelled, and what follows from yes."""
-
-    title: str
-    what: str
-    consequences: tuple[str, ...]
-    verb: str
-    refusal: str
-    back_href: str
-    action_href: str
 
 
 def listing(
@@ -162,7 +150,7 @@ def cancelling(
     now: datetime,
     zone: tzinfo,
     refusal: str = "",
-) -> CancelPage:
+) -> ending_page.Page:
     """The page that asks."""
     since_ms = 0 if since is None else clock.to_ms(since)
     following = [
@@ -172,11 +160,11 @@ def cancelling(
     ]
     over = shown.state is not SeriesState.ACTIVE
     what = f"{_repeats(shown)} from {moments.text(since, now=now, zone=zone)} on" if since else ""
-    return CancelPage(
+    return ending_page.Page(
         title="It is already over" if over else f"Cancel {what or _repeats(shown)}?",
         what=_repeats(shown),
         consequences=(
-            f"{parts.count(len(following), 'occurrence')} that have not begun are given up.",
+            f"Given up: {parts.count(len(following), 'occurrence')} not begun yet.",
             "No further ones are booked; earlier ones stay as they are."
             if since
             else "No further ones are booked. One that runs now stays until its end.",

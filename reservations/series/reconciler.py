@@ -74,5 +74,5 @@ def _next(key: str, fence: Fence, *, resolved: bool) -> Outcome:
         wanted.append(seen.first_ahead)
     else:
         access = catalogue.of_tenant(series.tenant_id, series.pool_id)
-        wanted.append(series.next_at - occurrences.horizon(access))
+        wanted.append(series.next_at - occurrences.horizon(access.policy))
     return At(max(clock.now(), min(at for at in wanted if at is not None)))

@@ -48,7 +48,7 @@ def roll(series_id: str, fence: Fence) -> None:
 def _due(series: Series, access: PoolAccess) -> Iterator[datetime]:
     """The next occurrences that have no row, as far as the horizon and the most ahead go."""
     assert series.next_at is not None
-    latest = series.read_at + occurrences.horizon(access)
+    latest = series.read_at + occurrences.horizon(access.policy)
     ahead = rows.look(series.id).ahead
     for start in rows.recurrence_of(series).starts():
         if start < series.next_at:

@@ -107,7 +107,7 @@ def test_an_occurrence_is_skipped_and_the_rest_cancelled(bob: Client, pool: Pool
 
     third = clocks.to_ms(repeating.at("2026-03-05T15:00"))
     asked = text(bob.get(f"/series/{series.pk}/cancel?from={third}"))
-    assert "2 occurrences that have not begun are given up." in asked
+    assert "Given up: 2 occurrences not begun yet." in asked
     assert bob.post(f"/series/{series.pk}/cancel?from={third}").status_code == 302
     assert repeating.states(series) == ["placed", "cancelled", "cancelled", "cancelled"]
     assert bob.post(f"/series/{series.pk}/cancel").status_code == 302

@@ -53,6 +53,16 @@ def test_what_blocks_it_and_until_when() -> None:
     assert "The first of them is free again today 10:00." in reason.text
 
 
+def test_maintenance_is_told_from_a_cordon() -> None:
+    needs = {"filter": "state", "needs": "a node without maintenance in that time", "nodes": 2}
+    until = answers.NOW_MS + 3_600_000
+    (planned,) = told(reasons=[{**needs, "samples": [], "until": until}]).reasons
+    assert planned.title == "Maintenance is planned in that time: 2 nodes"
+    assert planned.text.endswith("Start later, or end before it.")
+    (cordoned,) = told(reasons=[{**needs, "samples": [], "until": None}]).reasons
+    assert cordoned.title == "Nodes are not taking reservations: 2 nodes"
+
+
 def test_one_more_try_is_no_news() -> None:
     assert told(testedAt=answers.NOW_MS).news == told().news
     assert told(position=1).news != told().news
