@@ -1,7 +1,7 @@
 """Operators' pages of planned maintenance: announcing it, whom it meets, calling it off (N18)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -51,9 +51,21 @@ class AnnounceForm(ReasonForm):
     def clean_duration(self) -> timedelta:
         """As the API reads it."""
         try:
-            return timedelta(milliseconds=durations.parse(self.cleaned_data["duration"]))
+            length = timedelta(milliseconds=durations.parse(self.cleaned_data["duration"]))
         except durations.InvalidDuration as error:
             raise forms.ValidationError(str(error)) from error
+        except OverflowError:
+            length = timedelta.max
+        if length > operation.LENGTH_MAX:
+            raise forms.ValidationError(f"Must be at most {operation.LENGTH_DAYS_MAX} days.")
+        return length
+
+    def clean_start(self) -> datetime:
+        """Near enough that an end can be said."""
+        start: datetime = self.cleaned_data["start"]
+        if start > clock.now() + operation.AHEAD_MAX:
+            raise forms.ValidationError("Must be at most 5 years ahead.")
+        return start
 
 
 def announcing(place_of: Callable[[Any], Place]) -> Operation:

@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from bettercompute.wire.base import MILLISECONDS_MAX
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _ISO = re.compile(
@@ -19,7 +21,8 @@ def parse(text: str) -> int:
     """Epoch milliseconds, rounded down to the whole one.
 
     Raises:
-        InvalidInstant: it is no ISO 8601 date and time, is a leap second, or has no offset.
+        InvalidInstant: it is no ISO 8601 date and time, is a leap second, has no offset, or is
+            before 1970 or behind the year 9999.
     """
     match = _ISO.fullmatch(text.strip())
     if match is None or (match["fraction"] and not match["s"]):
@@ -35,4 +38,7 @@ def parse(text: str) -> int:
     except ValueError as error:
         raise InvalidInstant(f"is not a date and time that exists: {error}") from error
     fraction = int((match["fraction"] or "0").ljust(3, "0")[:3])
-    return (whole - EPOCH) // timedelta(milliseconds=1) + fraction
+    milliseconds = (whole - EPOCH) // timedelta(milliseconds=1) + fraction
+    if not 0 <= milliseconds <= MILLISECONDS_MAX:  # an offset may take it there
+        raise InvalidInstant("must be from 1970 to 9999, in UTC")
+    return milliseconds

@@ -7,6 +7,7 @@ from bettercompute import clock, durations, errors, sql
 from bettercompute.iam.callers import Caller
 from bettercompute.states import ReservationState
 from bettercompute.wire import maintenance as wire
+from bettercompute.wire.base import MILLISECONDS_MAX
 from bettercompute.wire.reservations import Window
 from nodes import maintenance
 from nodes import queries as nodes
@@ -111,7 +112,7 @@ def _planned(wanted: wire.MaintenanceRequest) -> Planned:
         end_ms = _instant(wanted.end, "end", wrong)
     else:
         assert wanted.duration is not None
-        end_ms = start_ms + _length_ms(wanted.duration, wrong)
+        end_ms = min(start_ms + _length_ms(wanted.duration, wrong), MILLISECONDS_MAX)
     if wrong:
         raise errors.InvalidInput(errors=wrong)
     return Planned(clock.from_ms(start_ms), clock.from_ms(end_ms), wanted.reason.strip())

@@ -13,6 +13,9 @@ from zoneinfo import ZoneInfo
 COOKIE = "zone"
 NAME_MAX = 64
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*\Z")
+#: Files beside those of the zones: what this machine is set to, a default of PostgreSQL and libc,
+#: and the same zones once more, ``right/`` with leap seconds. Other machines may have none of them.
+_NO_ZONES = re.compile(r"(?:localtime|posixrules|Factory|(?:posix|right)/.*)\Z")
 
 
 class NoSuchLocalTime(ValueError):
@@ -29,7 +32,7 @@ class Resolved:
 
 def named(name: str | None) -> ZoneInfo | None:
     """The zone of that name, or None when there is none such."""
-    if not name or len(name) > NAME_MAX or not _NAME.match(name):
+    if not name or len(name) > NAME_MAX or not _NAME.match(name) or _NO_ZONES.match(name):
         return None
     try:
         return ZoneInfo(name)

@@ -114,7 +114,9 @@ def _check(planned: Planned) -> None:
     """What no maintenance can be, at its field."""
     now = clock.now()
     wrong = []
-    if planned.end <= planned.start:
+    if planned.start > now + AHEAD_MAX:
+        wrong.append(errors.FieldError("start", "must be at most 5 years ahead"))
+    elif planned.end <= planned.start:
         wrong.append(errors.FieldError("end", "must be after start"))
     elif planned.end <= now:
         wrong.append(errors.FieldError("end", "has passed"))
@@ -122,8 +124,6 @@ def _check(planned: Planned) -> None:
         wrong.append(
             errors.FieldError("end", f"must be at most {LENGTH_DAYS_MAX} days after start")
         )
-    if planned.start > now + AHEAD_MAX:
-        wrong.append(errors.FieldError("start", "must be at most 5 years ahead"))
     if not 1 <= len(planned.reason.strip()) <= REASON_MAX:
         wrong.append(errors.FieldError("reason", f"must have 1 to {REASON_MAX} characters"))
     if wrong:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from icalendar import Calendar, Event
+from icalendar import Calendar, Event, vDuration
 
 MEDIA_TYPE = "text/calendar; charset=utf-8"
 PRODID = "-//Better Compute//Calendar feed//EN"
@@ -48,7 +48,8 @@ def written(name: str, entries: Iterable[Entry]) -> bytes:
     calendar.add("name", name)
     calendar.add("x-wr-calname", name)
     calendar.add("refresh-interval", REFRESH, parameters={"value": "DURATION"})
-    calendar.add("x-published-ttl", REFRESH)
+    # Told its type: of a property that is not in the RFC the library would write Python's text.
+    calendar.add("x-published-ttl", vDuration(REFRESH))
     for entry in sorted(entries, key=lambda each: (each.start, each.uid)):
         calendar.add_component(_event(entry))
     document: bytes = calendar.to_ical()

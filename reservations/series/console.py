@@ -64,7 +64,7 @@ def _detail(
 @visitors.required
 def cancel(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpResponse:
     """Ask whether to cancel it, all or from an occurrence on; a post does."""
-    since = _instant(request.GET.get("from", ""))
+    since = _since(request)
     refusal = ""
     if request.method == "POST":
         try:
@@ -101,6 +101,19 @@ def skip(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpResponse
         notice = parts.Notice("Nothing was skipped", error.message, "red")
         return _detail(request, visitor, series_id, notice=notice)
     return redirect("series-detail", series_id)
+
+
+def _since(request: HttpRequest) -> datetime | None:
+    """From which occurrence on; None for all.
+
+    Raises:
+        errors.InvalidInput: it is no instant: never is that read as "all".
+    """
+    given = request.GET.get("from")
+    since = _instant(given or "")
+    if given is not None and since is None:
+        raise errors.InvalidInput.at("from", "must be the start of an occurrence")
+    return since
 
 
 def _pools(visitor: Visitor) -> dict[str, str]:

@@ -82,8 +82,12 @@ def test_a_series_is_cut_and_cancelled_and_says_what_is_wrong(pool: Pool) -> Non
     series = repeating.opened(pool, DAILY["rule"])
     bob, tenant = cast.api("bob"), {"tenantId": cast.tenant().pk}
     path = f"/series/{series.pk}/cancel"
-    problem = cast.problem(bob.post(path, {**tenant, "from": "monday"}), 400, "INVALID_INPUT")
-    assert problem["details"]["errors"][0]["path"] == "from"
+    for never in ("monday", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"):
+        problem = cast.problem(bob.post(path, {**tenant, "from": never}), 400, "INVALID_INPUT")
+        assert problem["details"]["errors"][0]["path"] == "from"
+        skipped = bob.post(f"/series/{series.pk}/skip", {**tenant, "occurrence": never})
+        problem = cast.problem(skipped, 400, "INVALID_INPUT")
+        assert problem["details"]["errors"][0]["path"] == "occurrence"
     cast.problem(cast.api("carol").post(path, tenant), 403, "ACCESS_DENIED")
 
     cut = json.loads(bob.post(path, {**tenant, "from": "2026-03-04T15:00:00+01:00"}).content)

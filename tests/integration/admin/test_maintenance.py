@@ -23,6 +23,10 @@ def test_it_is_announced_of_a_node_or_a_pool_and_called_off(
     assert world.active.pk in ask(olga, register, "maintain", row.pk)
     page = do(olga, register, "maintain", row.pk, start="2027-03-03 09:00", duration="later")
     assert "not a duration" in page.content.decode()
+    for when in ({"duration": "999999999999999w"}, {"start": "9999-12-31 23:59"}):
+        wrong = {"start": "2027-03-03 09:00", "duration": "4h", **when}
+        page = do(olga, register, "maintain", row.pk, **wrong)
+        assert "Must be at most" in page.content.decode()
     assert MaintenanceWindow.objects.count() == 1, "the one of the world"
     do(olga, register, "maintain", row.pk, start="2027-03-03 09:00", duration="4h")
     window = newest()

@@ -108,6 +108,9 @@ def test_an_occurrence_is_skipped_and_the_rest_cancelled(bob: Client, pool: Pool
     third = clocks.to_ms(repeating.at("2026-03-05T15:00"))
     asked = text(bob.get(f"/series/{series.pk}/cancel?from={third}"))
     assert "Given up: 2 occurrences not begun yet." in asked
+    for path in (f"/series/{series.pk}/cancel?from=", f"/series/{series.pk}/cancel?from=third"):
+        assert bob.get(path).status_code == bob.post(path).status_code == 400
+    assert repeating.states(series)[2:] == ["placed", "placed"], "never read as all of it"
     assert bob.post(f"/series/{series.pk}/cancel?from={third}").status_code == 302
     assert repeating.states(series) == ["placed", "cancelled", "cancelled", "cancelled"]
     assert bob.post(f"/series/{series.pk}/cancel").status_code == 302

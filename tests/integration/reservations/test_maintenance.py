@@ -198,6 +198,31 @@ def test_announcing_it_again_changes_nothing(clock):
     assert announce(pool).id != first.id, "but one that was called off"
 
 
+FOREVER_MS = 253_402_300_799_999
+
+
+@pytest.mark.parametrize(
+    ("changes", "paths"),
+    [
+        ({"start": FOREVER_MS, "duration": "1h"}, ["start"]),
+        ({"start": FOREVER_MS, "end": FOREVER_MS}, ["start"]),
+        ({"start": "9999-12-31T23:59:59-14:00", "duration": "1h"}, ["start"]),
+        (
+            {"start": "0001-01-01T00:00:00+14:00", "end": "0001-01-01T00:00:00+13:00"},
+            ["start", "end"],
+        ),
+        ({"start": "2026-03-03T09:00:00Z", "duration": "999999999999999w"}, ["duration"]),
+        ({"start": "2026-03-03T09:00:00Z", "end": "2026-03-03T09:00:00Z"}, ["end"]),
+    ],
+)
+def test_what_is_wrong_with_its_time_is_named(clock, changes, paths):
+    pool = make.pool()
+    body = {"tenantId": cast.tenant().pk, "reason": "x", "preview": True, **changes}
+    answered = cast.api("alice").post(f"/pools/{pool.pk}/maintenance", body)
+    problem = cast.problem(answered, 400, "INVALID_INPUT")
+    assert [each["path"] for each in problem["details"]["errors"]] == paths
+
+
 def test_only_who_owns_the_pool_or_runs_the_platform_may(clock):
     pool = make.pool(nodes=1)
     node = Node.objects.get(pool=pool).pk

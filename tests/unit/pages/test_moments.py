@@ -57,6 +57,13 @@ def test_what_names_no_zone_is_none(name: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["localtime", "posixrules", "Factory", "right/UTC", "posix/Europe/Berlin"]
+)
+def test_a_file_of_this_machine_is_no_zone_even_where_it_can_be_read(name: str) -> None:
+    assert zones.named(name) is None
+
+
+@pytest.mark.parametrize(
     ("chosen", "browser", "zone"),
     [
         ("Europe/Berlin", "Asia/Tokyo", "Europe/Berlin"),

@@ -49,7 +49,15 @@ def test_without_an_offset_it_is_none(moment: datetime) -> None:
 @given(st.text(max_size=40) | st.text("0123456789-+:.TZ", max_size=30).map("2026-03-02T".__add__))
 def test_any_text_is_an_instant_or_none(text: str) -> None:
     with suppress(InvalidInstant):
-        assert isinstance(instants.parse(text), int)
+        assert clock.from_ms(instants.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00"]
+)
+def test_what_is_beyond_what_a_number_may_say_is_none(text: str) -> None:
+    with pytest.raises(InvalidInstant, match="from 1970 to 9999"):
+        instants.parse(text)
 
 
 @pytest.mark.parametrize("leap", ["2016-12-31T23:59:60Z", "2017-01-01T00:59:60.5+01:00"])

@@ -44,6 +44,11 @@ def test_times_are_utc_and_everything_said_comes_back() -> None:
     assert event["url"] == "https://compute.example.org/reservations/rsv_a"
 
 
+def test_programs_are_told_in_both_ways_how_often_to_read_it() -> None:
+    lines = document.written("x", []).decode().split("\r\n")
+    assert {"REFRESH-INTERVAL;VALUE=DURATION:PT15M", "X-PUBLISHED-TTL:PT15M"} <= set(lines)
+
+
 def test_the_same_entries_in_any_order_are_the_same_bytes() -> None:
     entries = [entry(f"{n}@x", start=START + timedelta(hours=n % 2)) for n in range(4)]
     assert document.written("x", entries) == document.written("x", reversed(entries))
