@@ -83,6 +83,11 @@ def from_ms(milliseconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
 
 
+def whole(instant: datetime) -> datetime:
+    """The instant rounded down to a whole millisecond, as every end of a window is (R4)."""
+    return instant.replace(microsecond=instant.microsecond // 1_000 * 1_000)
+
+
 def synchronise() -> timedelta:
     """Anchor to the database's clock again; answers how far this process had drifted (C7)."""
     fresh = _sample()

@@ -5,7 +5,6 @@ exactly these or finds them gone. Not to be confused with the offer of a pool to
 """
 
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from bettercompute.wire.capacity import PreviewNode
 from bettercompute.wire.capacity_offers import OfferKind
 from bettercompute.wire.reasons import Filter, Reason
 from bettercompute.wire.reservations import ReservationRequest, Window
-from pools import alternatives, catalogue, judging, preview, prices, requests, shares
+from pools import alternatives, catalogue, chance, judging, preview, prices, requests, shares
 from pools.alternatives import Ranges, Ranked, Way
 from pools.catalogue import PoolAccess
 from pools.judging import Beyond
@@ -39,8 +38,6 @@ _WHY = {
     OfferKind.CHEAPEST: ("costs least", "costs little more"),
     OfferKind.LONGEST: ("lasts longest", "lasts next longest"),
 }
-
-_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +62,16 @@ def offers(
         raise errors.Unsupported(
             "An offer is one window; leave recurrence out.", field="recurrence"
         )
-    now = clock.from_ms(clock.now_ms())
+    now = clock.whole(clock.now())
     request, ranges = _parse(wanted, now)
     access = catalogue.access_pool(caller, request.pool_id)
     catalogue.check_binding(access, request)
     memberships.require(caller.tenant_id, request.users, field="users")
     if access.queued:  # what it offered would pass by those who wait in line
         return wire.CapacityOffers(offers=[], reasons=[Reason(filter=Filter.POLICY, needs=IN_TURN)])
-    ways = alternatives.search(access, request, _within(access, ranges, now), now=now, rng=_RNG)
+    ways = alternatives.search(
+        access, request, _within(access, ranges, now), now=now, rng=chance.RNG
+    )
     may_have = [
         way
         for way in _unlike(ways)

@@ -17,14 +17,16 @@ class InvalidInstant(ValueError):
     """The text is no instant."""
 
 
-def parse(text: str) -> int:
-    """Epoch milliseconds, rounded down to the whole one.
+def parse(value: int | str) -> int:
+    """Epoch milliseconds, rounded down to the whole one; a number is that already.
 
     Raises:
         InvalidInstant: it is no ISO 8601 date and time, is a leap second, has no offset, or is
             before 1970 or behind the year 9999.
     """
-    match = _ISO.fullmatch(text.strip())
+    if isinstance(value, int):
+        return value
+    match = _ISO.fullmatch(value.strip())
     if match is None or (match["fraction"] and not match["s"]):
         raise InvalidInstant(
             "must be epoch milliseconds or ISO 8601 with an offset, such as 2026-03-02T09:00:00Z"

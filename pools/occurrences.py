@@ -4,7 +4,6 @@ Each is judged for its own time, as ``preview`` judges one window: by the polici
 less the further ahead it is, by the quotas, which all that fit before it share, and by the planner.
 """
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from datetime import datetime, timedelta
 from bettercompute import clock
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
-from pools import judging, snapshot
+from pools import chance, judging, snapshot
 from pools.catalogue import PoolAccess, PoolPolicy
 from pools.judging import Beyond, MakeRoom
 from pools.planner import reasons as planner
@@ -23,8 +22,6 @@ from pools.shares import Share
 
 AHEAD_MAX = 120  # occurrences of one series that are booked, or wait to be
 LOOKS_MAX = 60  # each costs a look at the pool
-
-_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ def _busy(asked: Asked, start: datetime) -> list[wire.Reason]:
         request.demand(asked.share.booked, replicas=access.policy.sharing.replicas),
         start=start,
         end=start + timedelta(milliseconds=request.duration_ms),
-        rng=_RNG,
+        rng=chance.RNG,
     )
     reasons = found.reasons if isinstance(found, NoFit) else ()
     return [planner.answered(reason) for reason in reasons]

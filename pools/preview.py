@@ -4,7 +4,6 @@ The same request, share, policies, quota and planner as a create, and nothing el
 write. A preview that fits is a create that fits, as long as nobody else is faster.
 """
 
-import random
 from datetime import datetime, timedelta
 
 from bettercompute import clock, errors
@@ -14,6 +13,7 @@ from bettercompute.wire import capacity as wire
 from bettercompute.wire.reservations import ReservationRequest
 from pools import (
     catalogue,
+    chance,
     earliest,
     judging,
     occurrences,
@@ -28,8 +28,6 @@ from pools.planner import reasons as planner
 from pools.planner.plan import NoFit, Plan
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-
-_RNG = random.Random()  # noqa: S311  # spreads equal choices; decides no secret
 
 
 def preview(
@@ -108,7 +106,7 @@ def _earliest(
         after=start,
         until=now + timedelta(milliseconds=ahead),
         length=timedelta(milliseconds=request.duration_ms),
-        rng=_RNG,
+        rng=chance.RNG,
     )
     if found is None:
         return None
@@ -119,7 +117,7 @@ def _earliest(
 
 def _start(request: NormalisedRequest, now: datetime) -> datetime:
     """When its window begins: a start that has passed is now."""
-    whole = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+    whole = clock.whole(now)
     return whole if request.start_ms is None else max(whole, clock.from_ms(request.start_ms))
 
 
@@ -133,7 +131,7 @@ def _look(
         demand,
         start=start,
         end=start + timedelta(milliseconds=request.duration_ms),
-        rng=_RNG,
+        rng=chance.RNG,
     )
 
 

@@ -182,7 +182,7 @@ def start(
     if value is None:
         return None
     try:
-        start_ms = value if isinstance(value, int) else instants.parse(value)
+        start_ms = instants.parse(value)
     except instants.InvalidInstant as error:
         wrong.append(errors.FieldError(path, str(error)))
         return None

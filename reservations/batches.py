@@ -20,7 +20,7 @@ from bettercompute.coordination.leases import Lease
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.failpoints import Failpoint
 from bettercompute.states import ReservationState
-from pools import catalogue, timeline
+from pools import catalogue, chance, timeline
 from pools.catalogue import PoolAccess
 from pools.planner import batch as planner
 from pools.planner.batch import Asking, Batch
@@ -146,18 +146,14 @@ def _plan(access: PoolAccess, line: Sequence[str], lost: Mapping[str, frozenset[
         return _Planned({}, {}, Batch({}, {}, {}))
     protect = access.policy.queue.protect
     seen = timeline.read(
-        access.pool_id, start=_whole(now), end=_horizon(askings, now, protect=protect)
+        access.pool_id, start=clock.whole(now), end=_horizon(askings, now, protect=protect)
     )
-    return _Planned(rows, claims, planner.plan(askings, seen, rng=placement.RNG, protect=protect))
+    return _Planned(rows, claims, planner.plan(askings, seen, rng=chance.RNG, protect=protect))
 
 
 def _span(claim: Claim, now: datetime) -> Span:
     window = claim.window(now)
     return Span(clock.to_ms(window.start), clock.to_ms(window.end))
-
-
-def _whole(instant: datetime) -> datetime:
-    return clock.from_ms(clock.to_ms(instant))
 
 
 def _horizon(askings: Sequence[Asking], now: datetime, *, protect: int) -> datetime:

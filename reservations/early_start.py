@@ -43,7 +43,7 @@ def _could_start(reservation: Reservation) -> bool:
 def _start_now(reservation: Reservation) -> None:
     """Book the time before its start, and give up as much at its end; the commit decides (C9)."""
     assert reservation.starts_at is not None
-    start = ending.whole_milliseconds(reservation.read_at)
+    start = clock.whole(reservation.read_at)
     end = start + timedelta(milliseconds=reservation.duration_ms)
     catalogue.lock(reservation.pool_id)
     allocations = ending.live_allocations(reservation)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from bettercompute import errors
+from bettercompute import clock, errors
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -125,7 +125,7 @@ def end(reservation: Reservation, *, reason: str, effects: Effects) -> None:
     values = {"reason": reason, "ended_at": now, "conditions": [], "bind_deadline": None}
     if _started(reservation, now):
         assert reservation.ends_at is not None
-        values["ends_at"] = min(whole_milliseconds(now), reservation.ends_at)
+        values["ends_at"] = min(clock.whole(now), reservation.ends_at)
     was_active = reservation.state == ReservationState.ACTIVE
     lifecycle.move(reservation, ReservationState.RELEASED, values)
     allocations = live_allocations(reservation)
@@ -142,11 +142,6 @@ def end(reservation: Reservation, *, reason: str, effects: Effects) -> None:
 
 def _started(reservation: Reservation, now: datetime) -> bool:
     return reservation.starts_at is not None and reservation.starts_at <= now
-
-
-def whole_milliseconds(instant: datetime) -> datetime:
-    """Every instant in ``during`` is a whole millisecond (R4)."""
-    return instant.replace(microsecond=instant.microsecond // 1_000 * 1_000)
 
 
 def live_allocations(reservation: Reservation) -> list[Allocation]:

@@ -14,8 +14,8 @@ from bettercompute import clock
 from bettercompute.coordination import workqueue
 from bettercompute.coordination.fencing import Fence
 from bettercompute.states import ReservationState
-from pools import catalogue, earliest, requests
-from reservations import lifecycle, moments, pending, placement, places, queries, trials
+from pools import catalogue, chance, earliest, requests
+from reservations import lifecycle, moments, pending, places, queries, trials
 from reservations.models import Reservation
 from reservations.trials import Estimate, Trial
 
@@ -71,5 +71,5 @@ def _search(reservation: Reservation, now: datetime) -> datetime | None:
         after=claim.window(now).start,
         until=now + ahead,
         length=claim.duration,
-        rng=placement.RNG,
+        rng=chance.RNG,
     )

@@ -166,9 +166,8 @@ def _parse(wanted: ExtendRequest, key: str) -> _Wanted:
     try:
         if wanted.by is not None:
             return _Wanted(None, durations.parse(wanted.by), key)
-        until = wanted.until
-        assert until is not None
-        return _Wanted(until if isinstance(until, int) else instants.parse(until), None, key)
+        assert wanted.until is not None
+        return _Wanted(instants.parse(wanted.until), None, key)
     except durations.InvalidDuration as error:
         raise errors.InvalidInput.at("by", str(error)) from error
     except instants.InvalidInstant as error:

@@ -120,7 +120,7 @@ def _planned(wanted: wire.MaintenanceRequest) -> Planned:
 
 def _instant(value: int | str, path: str, wrong: list[errors.FieldError]) -> int:
     try:
-        return value if isinstance(value, int) else instants.parse(value)
+        return instants.parse(value)
     except instants.InvalidInstant as error:
         wrong.append(errors.FieldError(path, str(error)))
         return 0

@@ -6,7 +6,6 @@ eligible under lock, rolls back to it, and the next plan does without that node 
 """
 
 import itertools
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from bettercompute.failpoints import Failpoint
 from nodes import assignments, bookings, eligibility, resources
 from nodes.assignments import PlannedAssignment
 from nodes.eligibility import Locked, LockedDevice
-from pools import snapshot
+from pools import chance, snapshot
 from pools.catalogue import Spot
 from pools.planner import filters
 from pools.planner import request as planning
@@ -31,10 +30,6 @@ from reservations.models import Allocation
 
 ATTEMPTS_MAX = 3
 GIB = 1024**3
-
-# Equal candidates are taken in random order, so that rivals do not collide three times (C18). This
-# spreads load and decides no secret.
-RNG = random.Random()  # noqa: S311
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ class Claim:
 
     def window(self, now: datetime) -> Window:
         """The window if it were placed now: a start that has passed is now (R17)."""
-        earliest = now.replace(microsecond=now.microsecond // 1_000 * 1_000)
+        earliest = clock.whole(now)
         start = max(self.requested_start or earliest, earliest)
         return Window(start, start + self.duration)
 
@@ -110,7 +105,7 @@ def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan |
         claim.demand,
         start=window.start,
         end=window.end,
-        rng=RNG,
+        rng=chance.RNG,
         exclude_nodes=exclude_nodes,
     )
 

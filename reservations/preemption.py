@@ -22,7 +22,7 @@ from bettercompute.failpoints import Failpoint
 from bettercompute.pages import moments as instants
 from bettercompute.states import ReservationState
 from nodes import assignments
-from pools import catalogue, snapshot
+from pools import catalogue, chance, snapshot
 from pools.catalogue import Spot
 from pools.planner import preemption as planning
 from pools.planner.plan import Plan
@@ -96,7 +96,7 @@ def _still_wants(mine: Reservation, claim: Claim) -> bool:
 def _start(claim: Claim, terms: Spot, now: datetime) -> datetime:
     """When it may start where others have notice until then, in whole milliseconds (R4)."""
     noticed = now + timedelta(seconds=terms.notice_seconds, milliseconds=1)
-    return max(claim.window(now).start, ending.whole_milliseconds(noticed))
+    return max(claim.window(now).start, clock.whole(noticed))
 
 
 def _carry_out(
@@ -177,7 +177,7 @@ def _choose(
         claim.demand,
         whole,
         _held(claim, window, list(versions)),
-        rng=placement.RNG,
+        rng=chance.RNG,
         # Nobody gives way for a second try where it failed to bind before.
         exclude_nodes=queries.failed_nodes([claim.reservation_id]).get(
             claim.reservation_id, frozenset()

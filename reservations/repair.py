@@ -17,7 +17,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.reservations import GangTopology
 from nodes import assignments, eligibility
-from pools import catalogue, snapshot
+from pools import catalogue, chance, snapshot
 from pools.planner.plan import NoFit, Plan
 from pools.planner.request import Gang
 from reservations import ending, lifecycle, moments, pending, placement, queries
@@ -111,7 +111,7 @@ def _look(claim: Claim, replaced: Sequence[Allocation], exclude: frozenset[str])
         claim.demand,
         start=window.start,
         end=window.end,
-        rng=placement.RNG,
+        rng=chance.RNG,
         exclude_nodes=exclude,
     )
     return None if isinstance(found, NoFit) else _Repair(claim, tuple(replaced), found)

@@ -84,6 +84,6 @@ class SeriesSkipView(ApiView):
 
 def _instant(given: int | str, path: str) -> datetime:
     try:
-        return clock.from_ms(given if isinstance(given, int) else instants.parse(given))
+        return clock.from_ms(instants.parse(given))
     except instants.InvalidInstant as error:
         raise errors.InvalidInput.at(path, str(error)) from error

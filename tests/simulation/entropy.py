@@ -15,8 +15,7 @@ from bettercompute.agent import session as agent_session
 from bettercompute.coordination import holdings, workqueue
 from nodes import enrollment, sessions
 from nodes.gateway import database, service
-from pools import preview
-from reservations import placement
+from pools import chance as planning
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -74,8 +73,7 @@ class InlineDatabase:
 def controlled(time: Time, chance: Chance) -> Iterator[None]:
     """Let the product draw its chance and read its time here."""
     instead: list[tuple[ModuleType, str, object]] = [
-        (placement, "RNG", chance.random),
-        (preview, "_RNG", chance.random),
+        (planning, "RNG", chance.random),
         (workqueue, "random", chance.random),
         (sessions, "secrets", chance),
         (enrollment, "secrets", chance),

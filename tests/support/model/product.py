@@ -5,7 +5,6 @@ Everything is real but the hosts: the REST API, the reconcilers over the work qu
 
 import itertools
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,7 +19,7 @@ from nodes import devices, eligibility, inventory
 from nodes.models import Device, Mode
 from nodes.models import Node as NodeRow
 from nodes.protocol.messages import ReportKind
-from pools import catalogue
+from pools import catalogue, chance
 from tests.support import cast, make, supply
 from tests.support.model.cloud import Key
 from tests.support.model.entries import HOUR, Said, Who
@@ -206,21 +205,12 @@ def _kinds(row: NodeRow) -> dict[str, tuple[str, str]]:
 @contextmanager
 def one_chance(seed: int) -> Iterator[None]:
     """Let the product draw all its chance from a seed, so that a run can be had again."""
-    chance, numbers = random.Random(seed), itertools.count(1)
-    modules = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.startswith(("pools.", "reservations.")) and hasattr(module, "_RNG")
-    ]
-    patches = [mock.patch.object(module, "_RNG", chance) for module in modules]
-    ids.draw_from(lambda: next(numbers) << 40 | chance.getrandbits(40))
+    drawn, numbers = random.Random(seed), itertools.count(1)
+    ids.draw_from(lambda: next(numbers) << 40 | drawn.getrandbits(40))
     try:
-        for patch in patches:
-            patch.start()
-        yield
+        with mock.patch.object(chance, "RNG", drawn):
+            yield
     finally:
-        for patch in patches:
-            patch.stop()
         ids.draw_from(None)
 
 
