@@ -92,11 +92,14 @@ def empty_names(text):
 
 def unused(paths, users, mention):
     """Those of these files that no other file mentions."""
-    return [
-        path
-        for path in paths
-        if not any(mention(path).search(_text(user)) for user in users if user != path)
-    ]
+    return [path for path in paths if not _is_mentioned(path, users, mention(path))]
+
+
+def _is_mentioned(path, users, pattern):
+    stem = Path(path).stem  # looked for first: a pattern costs much more
+    return any(
+        stem in _text(user) and pattern.search(_text(user)) for user in users if user != path
+    )
 
 
 def _template_mention(path):

@@ -15,7 +15,7 @@ from bettercompute.agent.inventory import (
     InventoryUnreadable,
     MigMode,
 )
-from bettercompute.agent.vendors import nvidia, nvidia_models
+from bettercompute.agent.vendors import nvidia, nvidia_models, nvidia_text
 
 DATA = Path(__file__).parents[2] / "data" / "nvidia-smi"
 FILES = sorted([*DATA.glob("*.xml"), *DATA.glob("*.txt")])
@@ -463,7 +463,6 @@ class TestUnreadable:
             ("<nvidia_smi_log></nvidia_smi_log>", "expected at least one GPU"),
             ("==NVSMI LOG==\nDriver Version : 590.48\nAttached GPUs : 8\n", "at least one GPU"),
             ("==NVSMI LOG==\n" + "\n".join(" " * i + "a" for i in range(99)), "deeper or longer"),
-            ("==NVSMI LOG==\n" + "a\n" * 500_002, "deeper or longer"),
             ("x" * (nvidia.TEXT_CHARS_MAX + 1), "longer than"),
         ],
         ids=lambda value: value[:24] if value else "empty",
@@ -473,6 +472,13 @@ class TestUnreadable:
     ) -> None:
         with pytest.raises(InventoryUnreadable, match=message):
             nvidia.read(text, source="nodes.xml")
+
+    def test_a_log_of_more_sections_than_any_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(nvidia_text, "SECTIONS_MAX", 500)
+        with pytest.raises(InventoryUnreadable, match="deeper or longer"):
+            nvidia.read("==NVSMI LOG==\n" + "a\n" * 502, source="nodes.xml")
 
     @pytest.mark.parametrize(
         "declaration",
