@@ -47,6 +47,13 @@ class InvalidInput(ApiError):
         """One field is wrong."""
         return cls(errors=[FieldError(path, message)])
 
+    def within(self, field: str) -> "InvalidInput":
+        """The same, said of what lies in a field of a larger request."""
+        found = [FieldError(**each) for each in self.details["errors"]]
+        return InvalidInput(
+            errors=[FieldError(f"{field}.{each.path}", each.message) for each in found]
+        )
+
 
 class Unauthenticated(ApiError):
     """Send an API token as `Authorization: Bearer bct_…`, or sign in."""

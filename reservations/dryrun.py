@@ -29,7 +29,8 @@ def judge(caller: Caller, wanted: wire.PolicyDryRun) -> wire.PolicyVerdict:
     """The decision, what it was made on, and how recent reservations would have fared.
 
     Raises:
-        errors.InvalidInput: an unknown action, a text that is no policy, a request that is none.
+        errors.InvalidInput: an unknown action, a text that is no policy or that fails on what it is
+            asked, a policy to replace that there is not, a request that is none.
         errors.NotFound: the caller may not book the request's pool.
         errors.AccessDenied: a policy denies reading the tenant's reservations.
         errors.Unavailable: the policy engine cannot decide.
@@ -39,6 +40,24 @@ def judge(caller: Caller, wanted: wire.PolicyDryRun) -> wire.PolicyVerdict:
     draft = None if wanted.text is None else Draft("draft", wanted.text)
     compiled = policies.compiled_with(caller, draft=draft, replaces=wanted.replaces)
     asked = _asked(acting, wanted, compiled)
+    try:
+        return _verdict(caller, acting, wanted, compiled, asked)
+    except errors.Unavailable as error:
+        if draft is None:
+            raise
+        # Without the draft: where that fails as well, it is not the draft's fault.
+        saved = policies.compiled_with(caller, draft=None, replaces=wanted.replaces)
+        _verdict(caller, acting, wanted, saved, asked)
+        raise errors.InvalidInput.at("text", f"cannot decide this: {error.__cause__}") from error
+
+
+def _verdict(
+    caller: Caller,
+    acting: Caller,
+    wanted: wire.PolicyDryRun,
+    compiled: CompiledSet,
+    asked: Attributes,
+) -> wire.PolicyVerdict:
     decision = decisions.judge(
         compiled, acting, wanted.action, resource_id=DRY_RUN, attributes=asked
     )
@@ -58,6 +77,8 @@ def _check(caller: Caller, wanted: wire.PolicyDryRun) -> None:
         raise errors.InvalidInput.at("action", f"unknown; there are {known}")
     if wanted.text is not None:
         policies.validate(wanted.text, platform=caller.is_operator)
+    if wanted.replaces is not None and not policies.visible(caller).filter(pk=wanted.replaces):
+        raise errors.InvalidInput.at("replaces", "is no policy that binds this tenant")
     if wanted.reservation is None:
         return
     if wanted.attributes != wire.AskedAttributes():
@@ -76,7 +97,11 @@ def _asked(caller: Caller, wanted: wire.PolicyDryRun, compiled: CompiledSet) -> 
 
 def _of_request(caller: Caller, wanted: ReservationRequest, compiled: CompiledSet) -> Attributes:
     """What a create with this body would tell the policies now."""
-    request = requests.normalise(wanted, now_ms=clock.now_ms())
+    try:
+        request = requests.normalise(wanted, now_ms=clock.now_ms())
+        memberships.require(caller.tenant_id, request.users, field="users")
+    except errors.InvalidInput as error:
+        raise error.within("reservation") from error
     access = catalogue.access_pool(caller, request.pool_id)
     ask = admission.asked(access, request, shares.host_share(access, request))
     held = None

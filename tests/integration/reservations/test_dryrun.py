@@ -132,7 +132,9 @@ def test_it_judges_only_ones_own_tenant(pool):
     [
         ({"attributes": {"gpus": 1}}, "reservation"),
         ({"reservation": {"tenantId": "ten_x"}}, "reservation.tenantId"),
-        ({"reservation": {"duration": "never"}}, "duration"),
+        ({"reservation": {"duration": "never"}}, "reservation.duration"),
+        ({"reservation": {"users": ["usr_x"]}}, "reservation.users[0]"),
+        ({"replaces": "pol_x"}, "replaces"),
         ({"recent": 501}, "recent"),
         ({"text": "permit"}, "text"),
     ],
@@ -141,6 +143,20 @@ def test_what_is_wrong_is_named(pool, changes, path):
     asked = body(pool, **changes.pop("reservation", {}))
     problem = cast.problem(try_("bob", asked, **changes), 400, "INVALID_INPUT")
     assert problem["details"]["errors"][0]["path"] == path
+
+
+TOO_MUCH = "forbid (principal, action, resource) when { context.gpus * 9223372036854775807 > 9 };"
+
+
+@pytest.mark.parametrize("recent", [False, True], ids=["asked for", "recent"])
+def test_a_text_that_fails_on_what_it_is_asked_is_refused_as_one(pool, recent):
+    make.reservation(cast.caller("alice"), pool, gpus=2)
+    changes = {"reservation": None, "recent": 1} if recent else {"reservation": body(pool)}
+    problem = cast.problem(try_("bob", **changes, text=TOO_MUCH), 400, "INVALID_INPUT")
+    (wrong,) = problem["details"]["errors"]
+    assert wrong["path"] == "text"
+    assert "draft" in wrong["message"]
+    assert "overflow" in wrong["message"]
 
 
 def test_the_shipped_examples_are_listed():
