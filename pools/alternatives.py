@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from bettercompute import clock
 from bettercompute.wire.capacity_offers import OfferKind
-from nodes import bookings, maintenance, resources
+from nodes import free_time
 from pools import earliest, shares, snapshot
 from pools.catalogue import PoolAccess
 from pools.planner import request as planning
@@ -229,13 +229,7 @@ class _Looks:
         """How long these very devices and hosts could go on, in whole minutes."""
         end = self._end(start, length)
         amounts = [(part.node_id, "", part.resources) for part in plan.parts]
-        work = maintenance.first_on(plan.node_ids, start=end)
-        bounds = (
-            bookings.free_until(plan.device_ids, after=end),
-            resources.free_until(node_amounts=amounts, after=end),
-            None if work is None else work.start,
-        )
-        bound = min((each for each in bounds if each is not None), default=None)
+        bound = free_time.until(plan.device_ids, amounts, after=end)
         if bound is None:
             return longest
         room = length + (bound - end)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from nodes import bookings, eligibility, maintenance, resources
+from nodes import bookings, eligibility, free_time, maintenance, resources
 from reservations.models import Allocation
 
 
@@ -33,13 +33,7 @@ def book(allocations: Sequence[Allocation], *, start: datetime, end: datetime) -
 
 
 def bound(allocations: Sequence[Allocation], *, after: datetime) -> datetime | None:
-    """Until when all of them could go on: the first booking of others, hosts without room, work."""
+    """Until when all of them could go on; None where nothing bounds it."""
     devices = [device for allocation in allocations for device in allocation.device_ids]
     amounts = [(each.node_id, each.id, each.resources) for each in allocations]
-    work = maintenance.first_on([each.node_id for each in allocations], start=after)
-    bounds = (
-        bookings.free_until(devices, after=after),
-        resources.free_until(node_amounts=amounts, after=after),
-        None if work is None else work.start,
-    )
-    return min((bound for bound in bounds if bound is not None), default=None)
+    return free_time.until(devices, amounts, after=after)

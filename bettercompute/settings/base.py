@@ -96,7 +96,7 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 
 STATIC_URL = "/static/"
-STATIC_ROOT = ENV.bettercompute_data / "static"
+STATIC_ROOT: Path | None = ENV.bettercompute_data / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -5,5 +5,5 @@ from bettercompute.settings.base import *  # noqa: F403
 ALLOWED_HOSTS = ["*"]  # the server listens on loopback only
 DEMO_ALLOWED = True
 # Static files straight from the packages: there is no collectstatic to forget.
-STATIC_ROOT = None  # type: ignore[assignment]  # base says where to collect them
+STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True
