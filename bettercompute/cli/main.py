@@ -80,6 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and answer its exit code; whatever went wrong is said on stderr."""
     session = Session()
     try:
+        _require_text(arguments)
         answered = cli.main(
             list(arguments), prog_name="better-compute", standalone_mode=False, obj=session
         )
@@ -89,6 +90,15 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, NotSignedIn, UnreadableFile, ClientError, OSError) as error:
         return _explain(session.out, error)
     return answered if isinstance(answered, int) else Exit.OK
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Python passes bytes that are no UTF-8 on as lone surrogates, which no request can carry."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"{argument!a} is not valid UTF-8.") from error
 
 
 def _explain(out: Output, error: Exception) -> Exit:

@@ -94,7 +94,11 @@ def _draft(client: "Client", path: str | None, example: str | None) -> str | Non
         return _named(client.policies.examples(), example).text
     if path is None:
         return None
-    return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{path} is not valid UTF-8: {error.reason} at byte {error.start}"
+        raise click.BadParameter(message, param_hint="--file") from error
 
 
 def _named(found: list[PolicyExample], name: str) -> PolicyExample:

@@ -66,6 +66,7 @@ def _iso(text: str, zone: tzinfo) -> starts.Start | None:
         return None
     if ":" not in text:
         return None  # a day alone; "add a time to it" is said by the parser of words
+    starts.in_reach(moment)
     if moment.tzinfo is not None:
         return starts.Start(moment.astimezone(UTC))
     resolved = zones.resolve(moment, zone)

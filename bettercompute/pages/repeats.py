@@ -50,6 +50,8 @@ def _days(words: str) -> str:
     for word in words.removeprefix("on ").split():
         if word == "and":
             continue
+        if not word.isalpha():
+            raise NotUnderstood(f"Not a way to repeat that we understand. Try {EXAMPLES}.")
         day = next((day for day in _NAMES if len(word) >= 3 and day.startswith(word)), None)
         if day is None:
             raise NotUnderstood(f"“{word}” is no day of the week. Try {EXAMPLES}.")

@@ -12,6 +12,9 @@ from bettercompute.pages import spans, zones
 
 EXAMPLES = "Mon 09:00, tomorrow 9am, 14:30, 1 Dec 08:00, 2026-12-01 08:00 or in 2h"
 
+YEAR_MIN = 1971
+YEAR_MAX = 9998
+
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS = (
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
@@ -49,7 +52,7 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     words, offset = _split_offset(words)
     in_zone = offset or zone
     local_now = now.astimezone(in_zone).replace(tzinfo=None)
-    local = _local(words, local_now)
+    local = in_reach(_local(words, local_now))
     if offset is not None:
         return Start(local.replace(tzinfo=offset).astimezone(UTC))
     try:
@@ -57,6 +60,17 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Start:
     except zones.NoSuchLocalTime as error:
         raise NotUnderstood(str(error)) from error
     return Start(resolved.instant, resolved.note)
+
+
+def in_reach(local: datetime) -> datetime:
+    """The local time, where it is an instant in every zone.
+
+    Raises:
+        NotUnderstood: some zone would have it before 1970 or behind the year 9999.
+    """
+    if not YEAR_MIN <= local.year <= YEAR_MAX:
+        raise NotUnderstood(f"Give a year from {YEAR_MIN} to {YEAR_MAX}.")
+    return local
 
 
 def typed(instant: datetime, *, zone: tzinfo) -> str:

@@ -85,6 +85,9 @@ def test_a_text_comes_from_a_file(run: Run, serve: Serve, tmp_path: Path) -> Non
     assert (asked[0]["text"], asked[0]["replaces"]) == (path.read_text(), "pol_1")
     assert run(*ASK, "--file", "x", "--example", "y").code == Exit.USAGE
     assert run(*ASK, "--file", str(tmp_path / "none")).code == Exit.ERROR
+    path.write_bytes(b"// \xff")
+    refused = run(*ASK, "--file", str(path))
+    assert (refused.code, "not valid UTF-8" in refused.err) == (Exit.USAGE, True)
 
 
 def test_examples_are_listed_and_printed(run: Run, serve: Serve) -> None:

@@ -1,5 +1,6 @@
 """How the program starts, and what it says of itself."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from bettercompute.cli import main
+from bettercompute.cli.exits import Exit
 from tests.unit.cli.conftest import Run
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +35,12 @@ def test_help_needs_neither_django_nor_the_network(arguments: list[str]) -> None
     assert "better-compute" in done.stdout
     assert "loaded []" in done.stdout
     assert done.stderr == ""
+
+
+def test_an_argument_that_is_no_utf_8_is_said(run: Run) -> None:
+    refused = run("reserve", "--offer", os.fsdecode(b"cof_\xff"))
+    assert refused.code == Exit.USAGE
+    assert r"'cof_\udcff' is not valid UTF-8." in refused.err
 
 
 def test_the_program_is_installed_under_its_name() -> None:

@@ -48,7 +48,18 @@ def test_of_a_local_time_that_comes_twice_the_first_is_taken_and_said() -> None:
     assert "UTC+02:00" in note
 
 
-@pytest.mark.parametrize("text", ["2026-03-09", "some day", "25:00", "2026-02-30 09:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-09",
+        "some day",
+        "25:00",
+        "2026-02-30 09:00",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "31 Dec 9999 23:59",
+    ],
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         times.start_ms(text, now=NOW, zone=BERLIN)

@@ -56,6 +56,7 @@ def test_words_become_a_rule_that_is_allowed_and_is_told_back(words, rule, told)
         "daily until 2027-02-30",
         "daily until 2027-03-01 10 times",
         "10 times",
+        "daily 99999 times",
     ],
 )
 def test_other_words_are_refused_with_examples(words):

@@ -67,6 +67,10 @@ def test_a_moment_is_read_in_the_persons_zone(text: str, instant: str) -> None:
         ("2026-03-29 02:30", "02:30 does not exist on Sun 29 Mar"),
         ("2026-12-01 08:00+99:00", "no offset"),
         ("in 999999999 weeks", "too far ahead"),
+        ("31 Dec 9999 23:59", "a year from 1971 to 9998"),
+        ("9999-12-31 23:59 -14:00", "a year from"),
+        ("0001-01-01 00:30", "a year from"),
+        ("0001-01-01 00:30 +14:00", "a year from"),
     ],
 )
 def test_what_is_no_moment_says_what_would_be(text: str, advice: str) -> None:
