@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from django.db import transaction
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bettercompute import durations, errors, sql
 from bettercompute.coordination import workqueue
@@ -20,7 +20,7 @@ from bettercompute.wire.reservations import PRIORITY_MAX, Binding
 from nodes import notices
 from pools import limits, quota
 from pools.models import Offer, Placer, Pool
-from pools.requests import NormalisedRequest
+from pools.requests import YEARS_5_MS, NormalisedRequest
 
 CATALOGUE = sql.load(__package__, "catalogue")
 
@@ -33,7 +33,16 @@ def _milliseconds(value: Any) -> Any:
     return durations.parse(value) if isinstance(value, str) else value
 
 
-DurationMs = Annotated[int, BeforeValidator(_milliseconds), Field(gt=0)]
+def _within_reach(milliseconds: int) -> int:
+    """Longer means nothing: no request is; and there is an instant so far from every other."""
+    if milliseconds > YEARS_5_MS:
+        raise ValueError("must be at most 5 years")
+    return milliseconds
+
+
+DurationMs = Annotated[
+    int, BeforeValidator(_milliseconds), Field(gt=0), AfterValidator(_within_reach)
+]
 
 
 class PolicyModel(WireModel):

@@ -76,6 +76,8 @@ def test_an_offer_that_names_a_resource_grants_it_where_there_is_no_limit():
     [
         ({"maxAhed": "1d"}, "policy.maxAhed"),
         ({"maxAhead": "soon"}, "policy.maxAhead"),
+        ({"maxAhead": "99999999999d"}, "policy.maxAhead"),
+        ({"recurrenceAhead": "1831d"}, "policy.recurrenceAhead"),
         ({"perGpu": {"vcpu": -1}}, "policy.perGpu.vcpu"),
         ({"sharing": {"replicas": 0}}, "policy.sharing.replicas"),
         ({"kubernetes": "yes"}, "policy.kubernetes"),
