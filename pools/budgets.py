@@ -20,6 +20,7 @@ from pools.models import Budget, BudgetPeriod, Pool
 BUDGETS = sql.load(__package__, "budgets")
 
 AMOUNT_MAX = 2**53 - 1  # what JSON's readers can hold; nine million GPUs for a century
+NAME_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,10 @@ def create(tenant_id: str, new: NewBudget) -> Budget:
     """A new budget; what is reserved already counts in it.
 
     Raises:
-        errors.InvalidInput: an amount, a zone or a window that is none.
+        errors.InvalidInput: a name, an amount, a zone or a window that is none.
         errors.Conflict: the tenant has a budget of this name.
     """
+    _check_name(new.name)
     _check_amount(new.gpu_milli_hours)
     _check_period(new)
     try:
@@ -148,6 +150,12 @@ def remove(budget_id: str) -> None:
     removed, _ = Budget.objects.filter(pk=budget_id).delete()
     if not removed:
         raise errors.NotFound(f"There is no budget {budget_id}.")
+
+
+def _check_name(name: str) -> None:
+    """Whoever is refused by it reads the name."""
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable():
+        raise errors.InvalidInput.at("name", f"must be one line of 1 to {NAME_MAX} characters")
 
 
 def _check_amount(gpu_milli_hours: int) -> None:

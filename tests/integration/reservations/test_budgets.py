@@ -259,9 +259,13 @@ def test_over_rest_with_what_is_left_of_each(clock):
 @pytest.mark.parametrize(
     ("wrong", "path"),
     [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": "lab\nEND"}, "name"),
         ({"gpu_milli_hours": -1}, "gpu_milli_hours"),
         ({"gpu_milli_hours": 2**53}, "gpu_milli_hours"),
         ({"time_zone": "Mars/Base"}, "time_zone"),
+        ({"time_zone": "posixrules"}, "time_zone"),
         ({"ends_at": datetime(2026, 4, 1, tzinfo=UTC)}, "starts_at"),
         ({"period": BudgetPeriod.WINDOW}, "ends_at"),
     ],
