@@ -37,19 +37,19 @@ class Usage:
     used: int
     max: int
     pool_id: str | None = None  #: None: over all pools
-    offer_id: str | None = None
+    pool_offer_id: str | None = None  #: by which the pool's owner lets the tenant book it
 
     @property
     def scope(self) -> Scope:
         """What it counts: all of the tenant's, what is in a pool, or held by a pool's offer."""
         if self.pool_id is None:
             return "tenant"
-        return "pool" if self.offer_id is None else "offer"
+        return "pool" if self.pool_offer_id is None else "offer"
 
     @property
     def key(self) -> QuotaKey:
         """What tells it from the tenant's other quotas."""
-        return (self.resource, self.pool_id, self.offer_id)
+        return (self.resource, self.pool_id, self.pool_offer_id)
 
     def as_wire(self) -> dict[str, Any]:
         """The fields it has on the wire."""
@@ -206,7 +206,8 @@ def _applying(tenant_id: str, asked: Amounts, pool_id: str | None) -> list[Usage
     granted = {row.resource for row in applying if row.pool_id is None}
     missing = [Usage(resource, 0, 0) for resource in asked if resource not in granted]
     return sorted(
-        [*applying, *missing], key=lambda row: (row.pool_id or "", row.offer_id or "", row.resource)
+        [*applying, *missing],
+        key=lambda row: (row.pool_id or "", row.pool_offer_id or "", row.resource),
     )
 
 
@@ -215,7 +216,7 @@ def _exceeded(tenant_id: str, asked: Amounts, pool_id: str | None) -> errors.Quo
     rows = _applying(tenant_id, asked, pool_id)
     row = max(rows, key=lambda row: row.used + asked[row.resource] - row.max)
     amount = asked[row.resource]
-    named = {"poolId": row.pool_id, "offerId": row.offer_id}
+    named = {"poolId": row.pool_id, "poolOfferId": row.pool_offer_id}
     return errors.QuotaExceeded(
         f"{amount} {row.resource} more would exceed {_WHOSE[row.scope]}: "
         f"{row.used} of {row.max} are in use.",

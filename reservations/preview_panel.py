@@ -241,7 +241,7 @@ def _quota(preview: Preview, before: Sequence[Usage]) -> tuple[parts.QuotaLine, 
     """What the quotas would be; what is new in them is drawn in another colour."""
     used = {usage.key: usage.used for usage in before}
     after = [
-        Usage(row.resource, row.used, row.max, row.pool_id, row.offer_id)
+        Usage(row.resource, row.used, row.max, row.pool_id, row.pool_offer_id)
         for row in preview.quota_after
     ]
     added = {row.key: row.used - used.get(row.key, 0) for row in after}

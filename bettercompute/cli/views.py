@@ -242,7 +242,7 @@ def _scope(quota: Quota, reader: Reader) -> str:
     if quota.pool_id is None:
         return "all pools"
     pool = reader.pool(quota.pool_id)
-    return f"pool {pool}" if quota.offer_id is None else f"offer of pool {pool}"
+    return f"pool {pool}" if quota.pool_offer_id is None else f"offer of pool {pool}"
 
 
 def leases(found: Sequence[Lease], reader: Reader) -> Shown:

@@ -137,7 +137,7 @@ class Quota(AnswerModel):
     max: int
     scope: Literal["tenant", "pool", "offer"] = "tenant"
     pool_id: str | None = None
-    offer_id: str | None = None
+    pool_offer_id: str | None = None
 
 
 class QuotaList(AnswerModel):

@@ -18,7 +18,7 @@ _QUOTA = {
     "max": 256_000,
     "scope": "tenant",
     "poolId": None,
-    "offerId": None,
+    "poolOfferId": None,
 }
 _OPERATIONS = {"pending": "waiting", "failed": "failed", "denied": "failed"}
 

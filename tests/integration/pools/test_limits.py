@@ -93,7 +93,7 @@ def test_an_offer_limits_what_is_held_by_it_of_each_resource_that_it_names():
     assert refused.value.details == {
         "quota": "offer",
         "poolId": pool.pk,
-        "offerId": made.pk,
+        "poolOfferId": made.pk,
         "resource": "gpuMilli",
         "used": 2_000,
         "max": 2_000,
@@ -153,5 +153,5 @@ def test_they_are_listed_over_rest():
         "max": 5,
         "scope": "pool",
         "poolId": pool.pk,
-        "offerId": None,
+        "poolOfferId": None,
     }

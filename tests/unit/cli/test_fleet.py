@@ -83,7 +83,7 @@ def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serv
     full = answers.pool("mig", free=0, nextFreeAt=answers.NOW_MS + answers.HOUR_MS)
     own = {"resource": "gpuMilli", "used": 4_000, "max": 256_000}
     here = {"resource": "gpuMilli", "used": 2_000, "max": 8_000, "scope": "pool"}
-    offered = {"resource": "vcpu", "used": 0, "max": 64, "scope": "offer", "offerId": "off_1"}
+    offered = {"resource": "vcpu", "used": 0, "max": 64, "scope": "offer", "poolOfferId": "off_1"}
     quotas = {"items": [own, {**here, "poolId": "pool_main"}, {**offered, "poolId": "pool_mig"}]}
     serve(
         {

@@ -36,7 +36,7 @@ def test_programs_read_one_document_in_the_words_of_the_wire(
     Output(format=Format.JSON).show(SHOWN)
     (item,) = json.loads(capsys.readouterr().out)["items"]
     assert (item["resource"], item["used"], item["max"]) == ("gpuMilli", 1, 2)
-    assert (item["scope"], item["poolId"], item["offerId"]) == ("tenant", None, None)
+    assert (item["scope"], item["poolId"], item["poolOfferId"]) == ("tenant", None, None)
 
 
 def test_scripts_read_one_id_a_line(capsys: pytest.CaptureFixture[str]) -> None:
