@@ -21,6 +21,7 @@ from outbox import dispatch
 from pools import budgets, capacity_offers, catalogue
 from pools.budgets import NewBudget
 from pools.models import Pool
+from reservations.feeds import keeping
 from reservations.models import Reservation
 from tests.support import cast, make
 
@@ -74,6 +75,7 @@ def world() -> World:
         json.dumps({name: value for name, value in wanted.items() if name != "offerId"})
     )
     assert capacity_offers.offers(alice, asked).offers
+    keeping.create(alice, pool_id=pool.pk)
     leases.take("shard:3")
     heartbeats.beat("worker")
     with transaction.atomic():

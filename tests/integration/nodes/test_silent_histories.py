@@ -107,7 +107,7 @@ def _comes_to_rest(world: World, *, talking: Agent, quiet: Agent) -> None:
 @pytest.mark.rule("C36")
 @pytest.mark.rule("C38")
 @settings(
-    max_examples=10,
+    max_examples=4,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -59,8 +59,12 @@ def _contents(key: str, seen: list[Observation]) -> Iterator[Anomaly]:
 
 
 def content(shown: Mapping[str, Any]) -> dict[str, str]:
-    """What belongs to a version. How far each node is does not: allocations have their own."""
-    kept = {name: value for name, value in shown.items() if name not in {"binding", "allocations"}}
+    """What belongs to a version. How far each node is does not: allocations have their own.
+
+    Nor does where it stands in line, which others move.
+    """
+    moving = {"allocations", "binding", "waiting"}
+    kept = {name: value for name, value in shown.items() if name not in moving}
     kept["allocations"] = sorted(
         (part["id"], part["nodeId"], sorted(part["deviceIds"])) for part in shown["allocations"]
     )

@@ -67,5 +67,5 @@ def test_the_locks_of_a_statement(statement, expected):
 
 def test_the_order_is_the_rule():
     assert locking.LOCK_ORDER[0] == "leases"
-    assert locking.LOCK_ORDER[-2:] == ("work_queue", "outbox")
+    assert locking.LOCK_ORDER[-3:] == ("work_queue", "outbox", "pool_hardware")
     assert len(set(locking.LOCK_ORDER)) == len(locking.LOCK_ORDER)
