@@ -47,10 +47,11 @@ ORDER BY claims.node_id, claims.resource, claims.allocation_id;
 
 -- name: recount_after_booking
 -- C12, statement 3. Only `allocated`: the ceiling stays, so the CHECK refuses what statement 2
--- should have.
+-- should have. From this instant on, not from this transaction's: whoever held the lock before may
+-- have ended a booking since then, and what is over would be counted until the next count.
 UPDATE node_resources
 SET allocated = resource_peak(
-    node_resources.node_id, node_resources.resource, tstzrange(compute_now(), NULL)
+    node_resources.node_id, node_resources.resource, tstzrange(compute_instant(), NULL)
 )
 FROM (
     SELECT DISTINCT node_id, resource
@@ -100,7 +101,9 @@ FROM (
     SELECT
         changed.node_id,
         changed.resource,
-        resource_peak(changed.node_id, changed.resource, tstzrange(compute_now(), NULL)) AS peak
+        resource_peak(
+            changed.node_id, changed.resource, tstzrange(compute_instant(), NULL)
+        ) AS peak
     FROM unnest(%(node_ids)s::text[], %(resources)s::text[]) AS changed (node_id, resource)
 ) AS counted
 WHERE node_resources.node_id = counted.node_id

@@ -1,11 +1,13 @@
 """Rivals for a host's CPUs (C12), on connections of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Sum
 
+from bettercompute import clock
 from nodes import checks, resources
 from nodes.models import NodeResource, ResourceBooking
 from tests.support import sessions, supply
@@ -131,3 +133,29 @@ def _in_transaction(step: Callable[[], bool]) -> Callable[[], bool]:
             return step()
 
     return run
+
+
+@pytest.fixture
+def real_clock() -> Iterator[None]:
+    """The database's own: a transaction's time is older than that of those it waited for."""
+    start = clock.now()
+    clock.use_real_clock()
+    yield
+    clock.use_sim_clock(start)
+
+
+@pytest.mark.usefixtures("real_clock")
+def test_who_waited_does_not_count_what_ended_while_it_waited() -> None:
+    node = supply.node(vcpu=202)
+    for allocation_id in ("alloc_first", "alloc_second"):
+        start = clock.now() - timedelta(hours=1)
+        claims = [(node.pk, allocation_id, {"vcpu": 60})]
+        assert resources.book(node_amounts=claims, start=start, end=start + timedelta(hours=2))
+    with sessions.opened("first", "second") as (first, second):
+        second.begin()
+        second.sql("SELECT pg_sleep(0.01)")  # so that its time is older by more than one ms
+        first.run(lambda: resources.free(["alloc_first"]))
+        second.run(lambda: resources.free(["alloc_second"]))
+        second.commit()
+    assert NodeResource.objects.get(node=node, resource="vcpu").allocated == 0
+    assert checks.miscounted_resources() == []

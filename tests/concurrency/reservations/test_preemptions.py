@@ -50,6 +50,7 @@ def booked(reservation: Reservation) -> list[timedelta]:
 
 
 def test_of_two_that_need_the_same_victim_one_gets_its_devices(clock):
+    deadlocks = races.deadlocks()
     pool = make.pool(gpus=1)
     victim = spot(pool)
     with races.meeting_at(Failpoint.PREEMPTION_CHOSEN, parties=2):
@@ -57,11 +58,12 @@ def test_of_two_that_need_the_same_victim_one_gets_its_devices(clock):
     assert sorted(outcome) == ["pending", "placed"]
     placed = Reservation.objects.get(state="placed")
     assert now_of(victim).ends_at == placed.starts_at
-    assert races.deadlocks() == 0
+    assert races.deadlocks() == deadlocks
     assert invariants.violations() == []
 
 
 def test_two_that_need_several_each_get_different_ones(clock):
+    deadlocks = races.deadlocks()
     pool = make.pool(nodes=2, gpus=2)
     for _ in range(4):
         spot(pool)
@@ -71,7 +73,7 @@ def test_two_that_need_several_each_get_different_ones(clock):
     assert {each.conditions[0]["type"] for each in Reservation.objects.filter(spot=True)} == {
         "Preempting"
     }
-    assert races.deadlocks() == 0
+    assert races.deadlocks() == deadlocks
     assert invariants.violations() == []
 
 
@@ -167,6 +169,7 @@ def test_an_end_that_is_extended_while_others_take_it_is_not_moved(clock):
 
 
 def test_a_create_of_the_same_devices_and_a_preemption_never_both_have_them(clock):
+    deadlocks = races.deadlocks()
     pool = make.pool(gpus=2)
     spot(pool)
     later = clock.now_ms() + 600_000
@@ -178,5 +181,5 @@ def test_a_create_of_the_same_devices_and_a_preemption_never_both_have_them(cloc
     assert outcome[0] == "placed"
     assert outcome[1] in ("pending", "placed")
     assert Reservation.objects.filter(state="placed", spot=False).count() == 1
-    assert races.deadlocks() == 0
+    assert races.deadlocks() == deadlocks
     assert invariants.violations() == []

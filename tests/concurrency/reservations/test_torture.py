@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 SEED = int(os.environ.get("SEED") or 1)
-OPERATIONS = int(os.environ.get("OPS") or 1_000)
+OPERATIONS = int(os.environ.get("OPS") or 700)
 SECONDS = float(os.environ.get("SECONDS") or 0)
 OPERATIONS_A_ROUND = 100
 CONNECTIONS = 16

@@ -80,6 +80,7 @@ def test_the_broker_emptied_and_gone_for_twenty_seconds(running: Trial, report: 
     assert "Connection to broker lost" in services.log("worker")
 
 
+@pytest.mark.long  # without load: tests/faults/reservations/test_worker_and_broker.py
 @pytest.mark.rule("C1", "C26", "C30", "C40")
 @pytest.mark.case(34)
 def test_a_worker_killed_inside_its_transaction(running: Trial, report: Report) -> None:
@@ -123,6 +124,7 @@ def test_a_worker_killed_between_its_commit_and_the_queue_s_acknowledgement(
     assert plane.worker.alive()
 
 
+@pytest.mark.long  # without load: tests/faults/nodes/test_gateway_process.py
 @pytest.mark.rule("C1", "C37", "C38", "C40")
 def test_the_gateway_killed(running: Trial, report: Report) -> None:
     services = running.deployment

@@ -65,6 +65,7 @@ def test_a_database_that_hangs_makes_no_probe_hang(running: Deployment) -> None:
         waiting.until(lambda server=server: server.status("/readyz") == 200, "it to be ready")
 
 
+@pytest.mark.long  # it waits for what is missed to be missed: coordination/test_checks.py
 def test_what_has_died_is_named_and_nothing_else(running: Deployment) -> None:
     (plane,) = running.planes
     waiting.until(lambda: wrong(running) == {}, "all to be well")
