@@ -15,11 +15,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 # Each of these is a dozen processes: one process of the suite does them, one after another, while
-# the other does what needs the processor more.
+# the others do what needs the processor more.
 DEPLOYMENTS = "tests/faults/deployment"
 
 # Tests of a file stay together (they share fixtures), and these come first: they wait for real
-# processes, so that the many short ones fill the other worker, and none trails at the end.
+# processes, so that the many short ones fill the other workers, and none trails at the end.
 LONGEST_FIRST = (
     DEPLOYMENTS,
     "tests/faults/embedded",

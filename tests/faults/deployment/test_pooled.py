@@ -21,7 +21,6 @@ def running() -> Iterator[Trial]:
         yield made
 
 
-@pytest.mark.long  # without the processes: tests/concurrency/coordination/test_pooler.py
 @pytest.mark.rule("C24", "C29", "C30", "C40")
 @pytest.mark.case(32)
 def test_the_pooler_and_then_postgresql_behind_it_are_killed(
