@@ -31,7 +31,8 @@ WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND entered_at IS NULL;
 
 -- name: want
 -- R35: an assignment enters desired state only once no earlier one may still hold one of its
--- devices on the node. Until then it is wanted and waits. Run under the desired-state lock of the
+-- devices on the node, or is told to: one whose node let go of it by itself, or failed, stays wanted
+-- until its owner's turn, and an agent that starts anew tries it again. Until then it waits. Run under the desired-state lock of the
 -- nodes, so that of two assignments for one device the second sees the first.
 UPDATE assignments
 SET wanted = true,
@@ -42,7 +43,7 @@ SET wanted = true,
                 AND earlier.allocation_id <> assignments.allocation_id
                 AND earlier.device_ids && assignments.device_ids
                 AND earlier.entered_at IS NOT NULL
-                AND earlier.reported NOT IN ('released', 'failed')
+                AND (earlier.wanted OR earlier.reported NOT IN ('released', 'failed'))
         )
         THEN compute_now()
     END
@@ -124,7 +125,7 @@ WHERE waiting.owner_key = %(owner_key)s
     AND waiting.wanted
     AND waiting.entered_at IS NULL
     AND earlier.entered_at IS NOT NULL
-    AND earlier.reported NOT IN ('released', 'failed');
+    AND (earlier.wanted OR earlier.reported NOT IN ('released', 'failed'));
 
 -- name: owners_waiting
 -- Whose assignment waits for one of these devices to be let go.

@@ -11,7 +11,7 @@ from nodes import assignments, desired
 from nodes.assignments import PlannedAssignment
 from nodes.models import Assignment, Node, ReportedState
 from tests.conftest import SimulatedClock
-from tests.support import supply
+from tests.support import invariants, supply
 
 pytestmark = pytest.mark.django_db
 
@@ -107,6 +107,30 @@ def test_an_earlier_assignment_that_the_node_let_go_blocks_nobody(reported: Repo
     _node_says("alloc_earlier", reported)
     assignments.unwant(["alloc_earlier"])
     _plan(node, "alloc_next", devices)
+    assert "alloc_next" in assignments.want(["alloc_next"])
+
+
+@pytest.mark.rule("R35")
+@pytest.mark.parametrize("reported", [ReportedState.RELEASED, ReportedState.FAILED])
+def test_an_earlier_assignment_that_is_still_wanted_keeps_the_next_out(
+    reported: ReportedState,
+) -> None:
+    """Its node let go, but its owner has not been told yet: the agent may bind it again."""
+    node = supply.node(gpus=1)
+    devices = supply.devices(node)
+    _plan(node, "alloc_earlier", devices)
+    assignments.want(["alloc_earlier"])
+    _node_says("alloc_earlier", reported)
+    _plan(node, "alloc_next", devices)
+
+    assert assignments.want(["alloc_next"]) == {}
+    assert _in_desired_state(node) == ["alloc_earlier"]
+    assert assignments.earlier_left_at("rsv_of_alloc_next") is None
+    assert invariants.violations() == []
+
+    assignments.unwant(["alloc_earlier"])
+    assert assignments.forget(["alloc_earlier"]) == {"alloc_earlier"}
+    assert WorkItem.objects.filter(kind="reservation", key="rsv_of_alloc_next").exists()
     assert "alloc_next" in assignments.want(["alloc_next"])
 
 
