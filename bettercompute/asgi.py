@@ -39,7 +39,7 @@ _looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
 
 
 def _beat() -> None:
-    from reservations import outages  # its models load only once Django is set up
+    from reservations import outages
 
     outages.beat()
     clock.synchronise()  # C7: a web process holds no lease at whose renewal it would
@@ -136,7 +136,7 @@ def _plain(status: int, body: bytes) -> Answer:
 
 
 def _look(reservation_id: str) -> Awaitable[BaseModel | None]:
-    from reservations import waiting  # its models load only once Django is set up
+    from reservations import waiting
 
     return _in_looking_thread(lambda: waiting.poll(reservation_id))
 

@@ -35,7 +35,7 @@ class Tick:
 # What looks at a key of the work queue, by its kind.
 RECONCILERS: Mapping[str, str] = {
     "reservation": "reservations.reconciler:reconcile",
-    "pool": "reservations.line:reconcile",
+    "pool": "reservations.placing.line:reconcile",
     "series": "reservations.series.reconciler:reconcile",
     "inventory": "nodes.inventory:reconcile",
     "node": "nodes.reconciler:reconcile",

@@ -30,21 +30,12 @@ from pools.planner.plan import NoFit, Plan
 from pools.quota import Held
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import (
-    drafts,
-    lifecycle,
-    opening,
-    outcomes,
-    placement,
-    preemption,
-    queries,
-    spending,
-    taking,
-)
+from reservations import drafts, lifecycle, opening, outcomes, placement, queries, spending, taking
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 from reservations.placement import Claim, Placed, Unplaced
+from reservations.spot import preemption
 
 ACTION = "compute:reservations:create"
 

@@ -23,16 +23,8 @@ from bettercompute.wire.reservations import (
     ReservationVerb,
     UsersChange,
 )
-from reservations import (
-    admission,
-    ending,
-    extension,
-    previews,
-    queries,
-    renewal,
-    sharing,
-    waiting,
-)
+from reservations import admission, ending, previews, queries, renewal, sharing, waiting
+from reservations.extending import extension
 from reservations.queries import Filters
 
 

@@ -15,7 +15,8 @@ from pools.catalogue import PoolAccess
 from pools.judging import Room
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import admission, preemption, spending
+from reservations import admission, spending
+from reservations.spot import preemption
 
 
 def preview(caller: Caller, wanted: ReservationRequest) -> Preview:

@@ -14,27 +14,14 @@ from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.states import ReservationState
 from pools import catalogue, quota
 from pools.catalogue import PoolAccess
-from reservations import (
-    conditions,
-    degradation,
-    ending,
-    estimates,
-    lifecycle,
-    moments,
-    no_show,
-    outages,
-    outcomes,
-    ownership,
-    pending,
-    queries,
-    repair,
-    settling,
-)
+from reservations import conditions, ending, lifecycle, moments, outages, outcomes, queries
 from reservations.bindings import hold
 from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.moments import Schedule
+from reservations.placing import estimates, pending
+from reservations.upkeep import degradation, no_show, ownership, repair, settling
 
 # What somebody still has to answer for.
 _OWNED = {

@@ -13,8 +13,9 @@ from bettercompute.states import ReservationState
 from bettercompute.wire.reservations import Reservation
 from pools import console as pools
 from pools.presentation import Row as PoolRow
-from reservations import calendar, presentation, queries
-from reservations.presentation import Row as ReservationRow
+from reservations import queries
+from reservations.pages import calendar, presentation
+from reservations.pages.presentation import Row as ReservationRow
 from reservations.queries import Filters
 
 SHOWN_MAX = 20

@@ -14,7 +14,7 @@ from nodes import maintenance
 from nodes.maintenance import Window
 from pools import console as pools
 from pools import fragmentation, presentation, quota, supply
-from reservations import calendar
+from reservations.pages import calendar
 
 _RANGES = (
     ("1d", "Day", timedelta(days=1)),

@@ -4,11 +4,11 @@ from django.urls import path
 
 from bettercompute.console import home, pool, preferences, signin
 from pools import console as pools
-from reservations import console as reservations
-from reservations import ending_console as ending
-from reservations import sharing_console as sharing
-from reservations import usage_console as usage
 from reservations.feeds import console as feeds
+from reservations.pages import console as reservations
+from reservations.pages import ending_console as ending
+from reservations.pages import sharing_console as sharing
+from reservations.pages import usage_console as usage
 from reservations.series import console as series
 
 urlpatterns = [

@@ -12,11 +12,12 @@ from bettercompute.pages import chips, parts
 from bettercompute.states import ReservationState as S
 from bettercompute.wire import reservations as wire
 from pools import catalogue
-from reservations import calendar, presentation, queries
+from reservations import queries
 from reservations.feeds.document import Entry, Status
 from reservations.feeds.keeping import FEEDS, Opened
 from reservations.models import Reservation
-from reservations.presentation import Names
+from reservations.pages import calendar, presentation
+from reservations.pages.presentation import Names
 
 BACK = timedelta(days=30)
 AHEAD = timedelta(days=180)

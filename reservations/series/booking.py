@@ -14,20 +14,13 @@ from bettercompute.iam.callers import Caller
 from bettercompute.states import ReservationState
 from pools import catalogue, requests, shares
 from pools.planner.plan import NoFit
-from reservations import (
-    admission,
-    conditions,
-    lifecycle,
-    moments,
-    outcomes,
-    preemption,
-    queries,
-)
+from reservations import admission, conditions, lifecycle, moments, outcomes, queries
 from reservations.conditions import ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation, Series
 from reservations.placement import Unplaced
 from reservations.series import rows
+from reservations.spot import preemption
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from bettercompute.pages import chips, moments, parts, repeats
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
-from reservations import ending_page
+from reservations.pages import ending_page
 
 
 @dataclass(frozen=True, slots=True)

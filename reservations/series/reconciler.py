@@ -14,10 +14,11 @@ from bettercompute.iam import callers, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.states import SeriesState
 from pools import catalogue, occurrences
-from reservations import conditions, ownership
+from reservations import conditions
 from reservations.conditions import ConditionType
 from reservations.models import Series
 from reservations.series import booking, cancelling, rollout, rows
+from reservations.upkeep import ownership
 
 OWNER_RECHECK = timedelta(hours=1)
 

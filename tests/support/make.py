@@ -16,8 +16,9 @@ from nodes import eligibility
 from nodes.models import Assignment, ReportedState
 from pools import catalogue, quota
 from pools.models import Placer, Pool
-from reservations import admission, line, reconciler
+from reservations import admission, reconciler
 from reservations.models import Reservation
+from reservations.placing import line
 from tests.support import cast, supply
 
 RUNS_MAX = 20

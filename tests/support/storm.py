@@ -23,7 +23,8 @@ from nodes.models import Mode, Node, NodeSession
 from nodes.protocol.messages import ReportEntry, ReportKind, canonical
 from pools import quota
 from pools.models import Offer, Placer, Pool
-from reservations import admission, ending, extension, previews, renewal
+from reservations import admission, ending, previews, renewal
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, make, races, supply
 from tests.support.races import Operation, Outcome

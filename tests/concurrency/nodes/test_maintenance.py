@@ -14,7 +14,7 @@ from nodes.models import Node
 from nodes.operations import maintenance as operation
 from nodes.operations.maintenance import Planned
 from pools.models import Pool
-from reservations import extension
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, races, sessions
 

@@ -15,17 +15,12 @@ from pools import catalogue
 from pools.models import Placer, Pool
 from pools.planner.packing import Part
 from pools.planner.plan import Plan
-from reservations import (
-    batch_placement,
-    ending,
-    extension,
-    line,
-    pending,
-    placement,
-)
-from reservations.batch_placement import Chosen, Lost
+from reservations import ending, placement
+from reservations.extending import extension
 from reservations.models import Reservation
 from reservations.placement import Placed
+from reservations.placing import batch_placement, line, pending
+from reservations.placing.batch_placement import Chosen, Lost
 from tests.support import cast, invariants, make, races, sessions, supply
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("C19", "R13")]

@@ -8,7 +8,7 @@ from bettercompute import errors
 from bettercompute.wire.reservations import ExtendRequest
 from pools import budgets, catalogue
 from pools.budgets import NewBudget
-from reservations import extension
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, races, sessions
 

@@ -13,8 +13,9 @@ from bettercompute.iam.models import AuthzResource
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import assignments, inventory
 from nodes.models import DeviceBooking, Node
-from reservations import ending, extend_holds, extension
-from reservations.extend_holds import Hold
+from reservations import ending
+from reservations.extending import extend_holds, extension
+from reservations.extending.extend_holds import Hold
 from reservations.models import ExtendHold, Reservation
 from tests.support import cast, invariants, make, sessions, supply
 

@@ -12,7 +12,8 @@ from bettercompute.wire.reservations import ExtendRequest
 from nodes.models import DeviceBooking
 from outbox.models import Event
 from pools.models import Pool
-from reservations import ending, extension, renewal
+from reservations import ending, renewal
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, races, sessions
 

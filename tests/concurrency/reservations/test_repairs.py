@@ -12,9 +12,9 @@ from bettercompute.failpoints import Failpoint
 from nodes import eligibility
 from nodes.models import DeviceBooking
 from pools.models import Pool
-from reservations import repair
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
+from reservations.upkeep import repair
 from tests.support import cast, invariants, make, races, sessions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R18")]

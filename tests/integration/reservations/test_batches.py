@@ -15,8 +15,9 @@ from bettercompute.failpoints import Failpoint
 from nodes import bookings, eligibility
 from nodes.models import DeviceBooking, Node
 from pools.models import Placer, Pool
-from reservations import batches, ending, line, moments
+from reservations import ending, moments
 from reservations.models import Reservation
+from reservations.placing import batches, line
 from tests.support import cast, invariants, make, supply
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R13")]

@@ -13,7 +13,8 @@ from nodes.models import ReportedState
 from pools import budgets
 from pools.budgets import NewBudget
 from pools.models import Budget, BudgetPeriod
-from reservations import ending, extension, previews, spending, usage
+from reservations import ending, previews, spending, usage
+from reservations.extending import extension
 from reservations.models import ExtendHold, Reservation
 from tests.support import cast, make
 

@@ -6,7 +6,8 @@ import pytest
 
 from bettercompute.pages.timeline import Whose
 from bettercompute.wire.reservations import ExtendRequest
-from reservations import calendar, extension
+from reservations.extending import extension
+from reservations.pages import calendar
 from tests.support import cast, make
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,8 +12,9 @@ from bettercompute.wire.reservations import ExtendRequest
 from nodes import desired
 from nodes.models import DeviceBooking, ResourceBooking
 from outbox.models import Event
-from reservations import ending, extension, rights
-from reservations.extension import Extended
+from reservations import ending, rights
+from reservations.extending import extension
+from reservations.extending.extension import Extended
 from reservations.models import ExtendHold, Reservation
 from tests.support import cast, invariants, make
 

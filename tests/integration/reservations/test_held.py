@@ -8,7 +8,8 @@ from bettercompute import errors
 from bettercompute.iam import policies, projection
 from bettercompute.wire.reservations import ExtendRequest
 from pools import quota
-from reservations import admission, ending, extension, previews, renewal
+from reservations import admission, ending, previews, renewal
+from reservations.extending import extension
 from tests.support import cast, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R38")]

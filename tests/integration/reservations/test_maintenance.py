@@ -16,9 +16,11 @@ from outbox.models import Event
 from pools import preview, supply
 from pools import queries as queries_of_pools
 from pools.models import Pool
-from reservations import calendar, conditions, extension, queries
+from reservations import conditions, queries
 from reservations.conditions import ConditionType
+from reservations.extending import extension
 from reservations.models import Reservation
+from reservations.pages import calendar
 from tests.support import cast, invariants, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("N18", "R18")]

@@ -11,7 +11,8 @@ from bettercompute.wire.reservations import ExtendRequest
 from nodes.models import Assignment, DeviceBooking, ReportedState
 from outbox.models import Event
 from pools.models import Pool, QuotaUsage
-from reservations import ending, extension, previews, queries
+from reservations import ending, previews, queries
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, invariants, make
 

@@ -13,7 +13,8 @@ from nodes import eligibility, health, inventory
 from nodes.models import Assignment, DeviceBooking, Node, ResourceBooking
 from outbox.models import Event
 from pools.models import Pool, QuotaCharge
-from reservations import extension, moments, queries, reconciler
+from reservations import moments, queries, reconciler
+from reservations.extending import extension
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, supply
 

@@ -10,7 +10,8 @@ from bettercompute.wire.reservations import ExtendRequest
 from outbox.models import Event
 from pools import preview
 from pools.models import Pool
-from reservations import admission, ending, extension, queries, sharing
+from reservations import admission, ending, queries, sharing
+from reservations.extending import extension
 from reservations.models import Reservation, ReservationUser
 from reservations.queries import Filters
 from reservations.sharing import Change

@@ -15,9 +15,10 @@ from bettercompute.failpoints import Failpoint
 from nodes.models import DeviceBooking
 from outbox.models import Event
 from pools import quota
-from reservations import admission, pending
+from reservations import admission
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
+from reservations.placing import pending
 from tests.support import cast, invariants, make
 
 pytestmark = [

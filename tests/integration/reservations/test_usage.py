@@ -9,7 +9,8 @@ import pytest
 from bettercompute import clock as clocks
 from bettercompute import errors
 from nodes.models import Assignment, ReportedState
-from reservations import ending, extension, usage
+from reservations import ending, usage
+from reservations.extending import extension
 from tests.support import cast, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R39")]

@@ -9,8 +9,9 @@ from bettercompute.coordination.models import WorkItem
 from bettercompute.wire.waiting import Waiting
 from pools import catalogue, preview
 from pools.models import Placer, Pool
-from reservations import ending, estimates, line, queries
+from reservations import ending, queries
 from reservations.models import Reservation
+from reservations.placing import estimates, line
 from reservations.queries import Filters
 from tests.conftest import SimulatedClock
 from tests.support import cast, make

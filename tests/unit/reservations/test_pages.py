@@ -9,8 +9,9 @@ import pytest
 from bettercompute import clock
 from bettercompute.states import ReservationState
 from bettercompute.wire.reservations import Condition, NodeBinding, Reservation
-from reservations import advice, commands, stations, timing
-from reservations.stations import Life
+from reservations import commands, timing
+from reservations.pages import advice, stations
+from reservations.pages.stations import Life
 from tests.support import answers
 
 NOW = clock.from_ms(answers.NOW_MS)

@@ -7,8 +7,8 @@ import pytest
 
 from bettercompute import clock
 from bettercompute.wire.waiting import Waiting
-from reservations import waiting_page
-from reservations.waiting_page import Standing
+from reservations.pages import waiting_page
+from reservations.pages.waiting_page import Standing
 from tests.support import answers
 
 pytestmark = [pytest.mark.rule("R24"), pytest.mark.case(35)]

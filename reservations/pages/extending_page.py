@@ -8,8 +8,8 @@ from django.urls import reverse
 from bettercompute import clock, durations
 from bettercompute.pages import moments, parts, spans, starts
 from bettercompute.wire.reservations import Reservation
-from reservations import presentation
-from reservations.presentation import Names
+from reservations.pages import presentation
+from reservations.pages.presentation import Names
 
 QUICK = (("1h", "1 hour"), ("4h", "4 hours"), ("1d", "1 day"))
 EXAMPLES = "Say how much longer (4h, 2 days) or until when (18:00, Fri 09:00)."

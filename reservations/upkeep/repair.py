@@ -20,10 +20,11 @@ from nodes import assignments, eligibility
 from pools import catalogue, chance, snapshot
 from pools.planner.plan import NoFit, Plan
 from pools.planner.request import Gang
-from reservations import ending, lifecycle, moments, pending, placement, queries
+from reservations import ending, lifecycle, moments, placement, queries
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 from reservations.placement import Claim, Placed
+from reservations.placing import pending
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,23 +26,13 @@ from pools.planner import batch as planner
 from pools.planner.batch import Asking, Batch
 from pools.planner.reasons import Reason
 from pools.planner.timeline import Span
-from reservations import (
-    batch_placement,
-    early_start,
-    giving_way,
-    lifecycle,
-    moments,
-    outcomes,
-    pending,
-    placement,
-    preemption,
-    queries,
-    trials,
-)
-from reservations.batch_placement import Chosen, Lost
+from reservations import lifecycle, moments, outcomes, placement, queries, trials
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.placement import Claim, Placed, Unplaced
+from reservations.placing import batch_placement, pending
+from reservations.placing.batch_placement import Chosen, Lost
+from reservations.spot import early_start, giving_way, preemption
 
 BATCH_MAX = 50
 LINE_MAX = 1_000  # of one run; who stands behind them has a turn when the line is shorter

@@ -13,7 +13,7 @@ from bettercompute.pages.timeline import Whose
 from bettercompute.wire.reservations import Reservation
 from nodes import maintenance
 from nodes.maintenance import Window
-from reservations.presentation import Names
+from reservations.pages.presentation import Names
 
 CALENDAR = sql.load(__package__, "calendar")
 

@@ -14,7 +14,8 @@ from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
 from bettercompute.wire.reservations import Reservation
-from reservations import advice, commands, stations, timing, waiting_page
+from reservations import commands, timing
+from reservations.pages import advice, stations, waiting_page
 
 POLL_WHILE_MOVING = "every 1s"
 POLL_WHILE_HELD = "every 15s"

@@ -11,7 +11,7 @@ from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.capacity_offers import CapacityOffer, CapacityOffersRequest
 from bettercompute.wire.reservations import ReservationRequest
 from reservations import previews
-from reservations.form import Entry
+from reservations.pages.form import Entry
 
 ASK = "alternatives"  # the button that asks for them
 TAKE = "instead"  # the button that takes one

@@ -15,8 +15,9 @@ from bettercompute.coordination import workqueue
 from bettercompute.coordination.fencing import Fence
 from bettercompute.states import ReservationState
 from pools import catalogue, chance, earliest, requests
-from reservations import lifecycle, moments, pending, places, queries, trials
+from reservations import lifecycle, moments, places, queries, trials
 from reservations.models import Reservation
+from reservations.placing import pending
 from reservations.trials import Estimate, Trial
 
 FIRST_IN_LINE_MAX = 20

@@ -27,11 +27,12 @@ from pools.catalogue import Spot
 from pools.planner import preemption as planning
 from pools.planner.plan import Plan
 from pools.planner.preemption import Held, HeldAmount, HeldAtom, HostResource
-from reservations import conditions, ending, giving_way, outcomes, placement, queries
+from reservations import conditions, ending, outcomes, placement, queries
 from reservations.conditions import Conditions, ConditionType
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.placement import Claim, Room, Window
+from reservations.spot import giving_way
 
 PREEMPTION = sql.load(__package__, "preemption")
 

@@ -13,11 +13,12 @@ from bettercompute.states import AllocationState
 from nodes import assignments, maintenance
 from nodes import health as node_health
 from nodes.maintenance import Next
-from reservations import conditions, ending, lifecycle, moments, repair
+from reservations import conditions, ending, lifecycle, moments
 from reservations.bindings import verdict
 from reservations.conditions import Conditions, ConditionType, Reason
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
+from reservations.upkeep import repair
 
 
 def refresh(reservation: Reservation, now: datetime, effects: Effects) -> None:

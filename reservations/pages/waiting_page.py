@@ -6,8 +6,8 @@ from datetime import datetime, tzinfo
 from bettercompute import clock
 from bettercompute.pages import moments, parts
 from bettercompute.wire.waiting import Waiting
-from reservations import preview_panel
-from reservations.preview_panel import Reason
+from reservations.pages import preview_panel
+from reservations.pages.preview_panel import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from bettercompute import clock
 from bettercompute.pages import chips, moments
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Reservation
-from reservations import presentation
-from reservations.presentation import Names
+from reservations.pages import presentation
+from reservations.pages.presentation import Names
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from bettercompute.wire.capacity import Filter, Preview, PreviewNode, PreviewOcc
 from bettercompute.wire.capacity import Reason as WireReason
 from pools import presentation as pools
 from pools.quota import Usage
-from reservations.alternatives_panel import Alternative
-from reservations.form import Parsed, Window
+from reservations.pages.alternatives_panel import Alternative
+from reservations.pages.form import Parsed, Window
 
 _SHOWN_MIN = timedelta(hours=24)
 _SHOWN_MAX = timedelta(days=60)

@@ -13,8 +13,9 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.states import ReservationState
 from nodes import assignments, bookings, resources
 from pools import catalogue
-from reservations import conditions, ending, lifecycle, more_time, queries
+from reservations import conditions, ending, lifecycle, queries
 from reservations.conditions import ConditionType
+from reservations.extending import more_time
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 

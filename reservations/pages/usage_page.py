@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bettercompute.pages import moments, parts
 from reservations import spending
-from reservations.presentation import Names
+from reservations.pages.presentation import Names
 from reservations.spending import Balance
 from reservations.usage import Row
 

@@ -16,22 +16,20 @@ from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
 from pools import supply
 from pools.supply import Supply
-from reservations import (
-    admission,
+from reservations import admission, queries, renewal
+from reservations.extending import extension
+from reservations.pages import (
     alternatives_panel,
     calendar,
     extending_page,
-    extension,
     form,
     judged_form,
     listing,
     presentation,
-    queries,
-    renewal,
 )
-from reservations.form import Entry, Parsed
-from reservations.preview_panel import Panel
-from reservations.stations import Life
+from reservations.pages.form import Entry, Parsed
+from reservations.pages.preview_panel import Panel
+from reservations.pages.stations import Life
 
 _KEY_BYTES = 18
 

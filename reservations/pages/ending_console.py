@@ -7,7 +7,8 @@ from django.views.decorators.http import require_http_methods
 from bettercompute import errors
 from bettercompute.pages import rendering, visitors
 from bettercompute.pages.visitors import Visitor
-from reservations import calendar, ending, ending_page, queries
+from reservations import ending, queries
+from reservations.pages import calendar, ending_page
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

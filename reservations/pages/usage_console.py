@@ -6,10 +6,11 @@ from django.views.decorators.http import require_safe
 
 from bettercompute.pages import rendering, visitors
 from bettercompute.pages.visitors import Visitor
-from reservations import calendar, spending, usage, usage_page
-from reservations.presentation import Names
+from reservations import spending, usage
+from reservations.pages import calendar, usage_page
+from reservations.pages.presentation import Names
+from reservations.pages.usage_page import Choice
 from reservations.usage import Row
-from reservations.usage_page import Choice
 
 
 @require_safe

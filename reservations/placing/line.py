@@ -6,7 +6,7 @@ How depends on the pool's placer as it is now, so an operator may change that wh
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome
 from pools import catalogue
-from reservations import batches, estimates, pending
+from reservations.placing import batches, estimates, pending
 
 
 def reconcile(key: str, fence: Fence) -> Outcome:

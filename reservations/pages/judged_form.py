@@ -7,9 +7,10 @@ from bettercompute.pages import timeline
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.capacity import Preview
 from pools import quota, supply
-from reservations import alternatives_panel, calendar, form, preview_panel, previews
-from reservations.form import Parsed
-from reservations.preview_panel import Panel
+from reservations import previews
+from reservations.pages import alternatives_panel, calendar, form, preview_panel
+from reservations.pages.form import Parsed
+from reservations.pages.preview_panel import Panel
 
 
 def panel(visitor: Visitor, parsed: Parsed, pool_id: str, *, other_times: bool) -> Panel:

@@ -8,9 +8,10 @@ from bettercompute import errors
 from bettercompute.iam import memberships
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
-from reservations import calendar, queries, sharing, sharing_page
+from reservations import queries, sharing
+from reservations.pages import calendar, sharing_page
+from reservations.pages.sharing_page import Person
 from reservations.sharing import Change
-from reservations.sharing_page import Person
 
 MEMBERS_SHOWN_MAX = 1_000
 

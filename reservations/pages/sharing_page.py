@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from bettercompute.pages import chips, parts
 from bettercompute.wire.reservations import Reservation
-from reservations import presentation
-from reservations.presentation import Names
+from reservations.pages import presentation
+from reservations.pages.presentation import Names
 
 
 @dataclass(frozen=True, slots=True)

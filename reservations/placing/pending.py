@@ -16,19 +16,11 @@ from bettercompute.states import ReservationState
 from pools import catalogue, requests, shares
 from pools.catalogue import PoolAccess
 from pools.planner.plan import NoFit, Plan
-from reservations import (
-    admission,
-    early_start,
-    giving_way,
-    lifecycle,
-    outcomes,
-    placement,
-    preemption,
-    queries,
-)
+from reservations import admission, lifecycle, outcomes, placement, queries
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.placement import Claim, Unplaced
+from reservations.spot import early_start, giving_way, preemption
 
 RUN_MAX = 50
 

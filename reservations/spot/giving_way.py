@@ -16,8 +16,9 @@ from bettercompute.pages import moments as instants
 from bettercompute.states import AllocationState, ReservationState
 from nodes import assignments
 from pools import catalogue
-from reservations import conditions, ending, lifecycle, more_time, queries
+from reservations import conditions, ending, lifecycle, queries
 from reservations.conditions import Conditions, ConditionType
+from reservations.extending import more_time
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 

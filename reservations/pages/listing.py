@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from bettercompute.pages import chips, parts
 from bettercompute.pages.parts import Option
 from bettercompute.states import ReservationState
-from reservations.presentation import Row
+from reservations.pages.presentation import Row
 from reservations.queries import Filters
 
 _GROUPS: Mapping[str, tuple[ReservationState, ...]] = {

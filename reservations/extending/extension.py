@@ -24,19 +24,10 @@ from nodes import assignments
 from pools import catalogue, instants
 from pools.catalogue import PoolAccess
 from pools.requests import YEARS_5_MS
-from reservations import (
-    conditions,
-    ending,
-    extend_holds,
-    lifecycle,
-    moments,
-    more_time,
-    queries,
-    rights,
-    spending,
-)
+from reservations import conditions, ending, lifecycle, moments, queries, rights, spending
 from reservations.conditions import ConditionType
-from reservations.extend_holds import Hold
+from reservations.extending import extend_holds, more_time
+from reservations.extending.extend_holds import Hold
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
