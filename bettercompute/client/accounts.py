@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bettercompute.client import calls, failures, flows
+from bettercompute.client import calls, failures, flows, paging
 from bettercompute.client.flows import Api, Flow
 from bettercompute.wire.iam import Member, MemberList, WhoAmI
 
@@ -16,15 +16,12 @@ def whoami(api: Api) -> Flow[WhoAmI]:
 
 def members(api: Api) -> Flow[list[Member]]:
     """Who can act for the tenant, by name."""
-    tenant, cursor = (yield from tenant_id_if_named(api)), None
-    found: list[Member] = []
-    while True:
-        call = calls.get("/members", MemberList, tenantId=tenant, cursor=cursor, limit="200")
-        page = yield from flows.exchange(api, call)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+    tenant = yield from tenant_id_if_named(api)
+    return (
+        yield from paging.whole(
+            api, calls.get("/members", MemberList, tenantId=tenant, limit="200")
+        )
+    )
 
 
 def account_ids(api: Api, names: Iterable[str]) -> Flow[list[str]]:

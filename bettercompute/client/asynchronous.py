@@ -20,12 +20,14 @@ from bettercompute.client import (
     capacity,
     feeds,
     maintenance,
+    nodes,
     operating,
     policies,
     pools,
     reservations,
     series,
     server,
+    tokens,
     transport,
     usage,
 )
@@ -124,9 +126,31 @@ class Pools(Group):
     fragmentation = _call(pools.fragmentation)
 
 
+class Nodes(Group):
+    """Machines, for operators and owners of pools."""
+
+    list = _iterate(nodes.pages)
+    get = _call(nodes.get)
+    cordon = _call(nodes.cordon)
+    uncordon = _call(nodes.uncordon)
+
+
+class Tokens(Group):
+    """API tokens."""
+
+    create = _call(tokens.create)
+    list = _iterate(tokens.pages)
+    revoke = _call(tokens.revoke)
+
+
 class Policies(Group):
     """Who may reserve what."""
 
+    list = _call(policies.list_)
+    get = _call(policies.get)
+    create = _call(policies.create)
+    replace = _call(policies.replace)
+    delete = _call(policies.delete)
     examples = _call(policies.examples)
     try_ = _call(policies.try_)
 
@@ -181,7 +205,9 @@ class AsyncClient:
         self.capacity = Capacity(self)
         self.feeds = Feeds(self)
         self.pools = Pools(self)
+        self.nodes = Nodes(self)
         self.maintenance = Maintenance(self)
+        self.tokens = Tokens(self)
         self.policies = Policies(self)
         self.operating = Operating(self)
         account = Account(self)

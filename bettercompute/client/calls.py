@@ -14,6 +14,7 @@ from bettercompute.client import failures
 from bettercompute.wire.problems import Problem
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Model = TypeVar("Model", bound=BaseModel)
 
 API = "/api/v1"
@@ -39,12 +40,12 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One request, and how to read its answer."""
 
     method: str
     path: str
-    read: Callable[[Answer], T]
+    read: Callable[[Answer], T_co]
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -86,6 +87,27 @@ def post(
     )
 
 
+def put(
+    path: str, body: BaseModel, answer: type[Model], *, headers: tuple[tuple[str, str], ...] = ()
+) -> Call[Model]:
+    """A write of the whole thing."""
+    call = post(path, body, answer, repeatable=not headers, headers=headers)
+    return replace(call, method="PUT")
+
+
+def delete(
+    path: str, *, headers: tuple[tuple[str, str], ...] = (), **query: str | None
+) -> Call[None]:
+    """Take it away; nothing is answered."""
+    given = tuple((name, value) for name, value in query.items() if value is not None)
+    return Call("DELETE", API + path, read_nothing, query=given, headers=headers)
+
+
+def if_match(version: int | None) -> tuple[tuple[str, str], ...]:
+    """The header of a write that is meant for this version only; none for any."""
+    return () if version is None else (("If-Match", f'"{version}"'),)
+
+
 def segment(identifier: str) -> str:
     """An id as one part of a path, whatever it contains."""
     # An empty or dotted part would be another path: "." and ".." are not to be resolved.
@@ -109,6 +131,13 @@ def reader(model: type[Model]) -> Callable[[Answer], Model]:
             raise _unexpected(answer) from invalid
 
     return read
+
+
+def read_nothing(answer: Answer) -> None:
+    """The same for a good answer without a body."""
+    error = problem(answer)
+    if error is not None:
+        raise error
 
 
 def problem(answer: Answer) -> failures.ClientError | None:

@@ -1,6 +1,6 @@
 """Calendar feeds: addresses that calendar programs read."""
 
-from bettercompute.client import accounts, calls, flows
+from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
 from bettercompute.wire.feeds import Feed, FeedCreated, FeedList
 from bettercompute.wire.reservations import ReservationVerb
@@ -25,11 +25,8 @@ def pages(api: Api, *, page_size: int = 50) -> Pages[Feed]:
 
     def page(cursor: str | None) -> Flow[tuple[list[Feed], str | None]]:
         tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get(
-            "/feeds", FeedList, tenantId=tenant_id, cursor=cursor, limit=str(page_size)
-        )
-        found = yield from flows.exchange(api, call)
-        return found.items, found.next_cursor
+        call = calls.get("/feeds", FeedList, tenantId=tenant_id, limit=str(page_size))
+        return (yield from paging.page(api, call, cursor))
 
     return page
 

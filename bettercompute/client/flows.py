@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from bettercompute.client import calls, failures
 from bettercompute.client.calls import Answer, Call, Lost
+from bettercompute.client.kept import Kept
 
 T = TypeVar("T")
 
@@ -58,6 +59,7 @@ class Api:
     tenant_id: str | None = None
     monotonic: Callable[[], float] = time.monotonic
     jitter: Callable[[float, float], float] = field(default=random.uniform)
+    kept: Kept = field(default_factory=Kept)
 
 
 def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T]:
@@ -69,8 +71,10 @@ def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T
     deadline = api.monotonic() + budget + call.holds_seconds
     for attempt in itertools.count(1):
         remaining = max(deadline - api.monotonic(), 0.001)
-        outcome = yield Send(call, seconds=min(ATTEMPT_SECONDS + call.holds_seconds, remaining))
-        assert outcome is not None, "a Send is answered"
+        asked, known = api.kept.asking(call)
+        sent = yield Send(asked, seconds=min(ATTEMPT_SECONDS + call.holds_seconds, remaining))
+        assert sent is not None, "a Send is answered"
+        outcome = api.kept.answered(call, known, sent)
         try:
             return _read(call, outcome)
         except failures.ClientError as error:

@@ -1,6 +1,6 @@
 """Planned maintenance: announced and cancelled by operators and the pool's owner."""
 
-from bettercompute.client import accounts, calls, flows
+from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow
 from bettercompute.wire import maintenance as wire
 
@@ -56,20 +56,23 @@ def get(api: Api, maintenance_id: str) -> Flow[wire.MaintenanceDetails]:
 
 
 def cancel(
-    api: Api, maintenance_id: str, *, preview: bool = False
+    api: Api, maintenance_id: str, *, preview: bool = False, version: int | None = None
 ) -> Flow[wire.MaintenanceOperation]:
-    """Let its time be booked again. Repeating it changes nothing."""
+    """Let its time be booked again. Repeating it changes nothing.
+
+    With ``preview`` nothing changes at all; with ``version``, only if it is the current one.
+    """
     tenant_id = yield from accounts.tenant_id_if_named(api)
     call = calls.post(
         f"/maintenance/{calls.segment(maintenance_id)}/cancel",
         wire.MaintenanceVerb(tenant_id=tenant_id, preview=preview),
         wire.MaintenanceOperation,
-        repeatable=True,
+        repeatable=version is None,
+        headers=calls.if_match(version),
     )
     return (yield from flows.exchange(api, call))
 
 
 def _list(api: Api, path: str) -> Flow[list[wire.Maintenance]]:
     tenant_id = yield from accounts.tenant_id_if_named(api)
-    call = calls.get(path, wire.MaintenanceList, tenantId=tenant_id)
-    return (yield from flows.exchange(api, call)).items
+    return (yield from paging.whole(api, calls.get(path, wire.MaintenanceList, tenantId=tenant_id)))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bettercompute.client import calls, flows
+from bettercompute.client import calls, flows, paging
 from bettercompute.client.flows import Api, Flow
 from bettercompute.wire.operating import Lease, LeaseList, SelfCheck
 
@@ -17,4 +17,4 @@ def self_check(api: Api) -> Flow[SelfCheck]:
 
 def leases(api: Api) -> Flow[list[Lease]]:
     """Who is in charge of what, since when."""
-    return (yield from flows.exchange(api, calls.get("/leases", LeaseList))).items
+    return (yield from paging.whole(api, calls.get("/leases", LeaseList)))

@@ -1,6 +1,6 @@
 """Pools that the tenant may book, how they fill, and its quotas."""
 
-from bettercompute.client import accounts, calls, failures, flows
+from bettercompute.client import accounts, calls, failures, flows, paging
 from bettercompute.client.flows import Api, Flow
 from bettercompute.wire.pools import Fragmentation, Pool, PoolList, Quota, QuotaList, Timeline
 
@@ -8,8 +8,7 @@ from bettercompute.wire.pools import Fragmentation, Pool, PoolList, Quota, Quota
 def list_(api: Api) -> Flow[list[Pool]]:
     """Every pool the tenant may book, its own first."""
     tenant_id = yield from accounts.tenant_id_if_named(api)
-    call = calls.get("/pools", PoolList, tenantId=tenant_id)
-    return (yield from flows.exchange(api, call)).items
+    return (yield from paging.whole(api, calls.get("/pools", PoolList, tenantId=tenant_id)))
 
 
 def get(api: Api, pool_id: str) -> Flow[Pool]:
@@ -58,5 +57,4 @@ def fragmentation(api: Api, pool_id: str) -> Flow[Fragmentation]:
 def quotas(api: Api) -> Flow[list[Quota]]:
     """What the tenant holds of each resource, and may hold."""
     tenant_id = yield from accounts.tenant_id_if_named(api)
-    call = calls.get("/quotas", QuotaList, tenantId=tenant_id)
-    return (yield from flows.exchange(api, call)).items
+    return (yield from paging.whole(api, calls.get("/quotas", QuotaList, tenantId=tenant_id)))

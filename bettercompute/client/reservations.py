@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from pydantic.alias_generators import to_camel
 
-from bettercompute.client import accounts, calls, failures, flows
+from bettercompute.client import accounts, calls, failures, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages, Pause
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
@@ -120,9 +120,8 @@ def pages(
 
     def page(cursor: str | None) -> Flow[tuple[list[Reservation], str | None]]:
         tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/reservations", ReservationList, tenantId=tenant_id, cursor=cursor)
-        found = yield from flows.exchange(api, calls.with_query(call, filters))
-        return found.items, found.next_cursor
+        call = calls.get("/reservations", ReservationList, tenantId=tenant_id)
+        return (yield from paging.page(api, calls.with_query(call, filters), cursor))
 
     return page
 
@@ -170,7 +169,7 @@ def change_users(
         ),
         Reservation,
         repeatable=version is None,
-        headers=() if version is None else (("If-Match", f'"{version}"'),),
+        headers=calls.if_match(version),
     )
     return (yield from flows.exchange(api, call))
 
@@ -182,11 +181,13 @@ def extend(
     until: int | str | None = None,
     by: int | str | None = None,
     idempotency_key: str | None = None,
+    version: int | None = None,
 ) -> Flow[Extended]:
     """Move its end later, to an instant or by a duration; all of it or none.
 
     One call is one intent, as for ``create``. That others come next is no error: the answer's
-    ``extended`` is false, and ``available_until`` says how far it could go.
+    ``extended`` is false, and ``available_until`` says how far it could go. With ``version``, only
+    if it is the current one.
     """
     key = idempotency_key or secrets.token_hex(16)
     asked = {"until": until, "by": by}
@@ -198,7 +199,8 @@ def extend(
             **{name: value for name, value in asked.items() if value is not None},
         },
         Extended,
-        repeatable=True,
+        repeatable=True,  # by its key
+        headers=calls.if_match(version),
     )
     try:
         return (yield from flows.exchange(api, call))
@@ -271,7 +273,7 @@ def _verb(api: Api, reservation_id: str, verb: str, version: int | None) -> Flow
         Reservation,
         # With a version a repetition would meet the version that the first one made.
         repeatable=version is None,
-        headers=() if version is None else (("If-Match", f'"{version}"'),),
+        headers=calls.if_match(version),
     )
     return (yield from flows.exchange(api, call))
 

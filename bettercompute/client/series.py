@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bettercompute.client import accounts, calls, flows
+from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
 from bettercompute.states import SeriesState
 from bettercompute.wire.series import Series, SeriesList, SeriesWithOccurrences
@@ -30,34 +30,51 @@ def pages(
 
     def page(cursor: str | None) -> Flow[tuple[list[Series], str | None]]:
         tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/series", SeriesList, tenantId=tenant_id, cursor=cursor)
-        found = yield from flows.exchange(api, calls.with_query(call, filters))
-        return found.items, found.next_cursor
+        call = calls.get("/series", SeriesList, tenantId=tenant_id)
+        return (yield from paging.page(api, calls.with_query(call, filters), cursor))
 
     return page
 
 
 def cancel(
-    api: Api, series_id: str, *, since: int | str | None = None, release_running: bool = False
+    api: Api,
+    series_id: str,
+    *,
+    since: int | str | None = None,
+    release_running: bool = False,
+    version: int | None = None,
 ) -> Flow[SeriesWithOccurrences]:
-    """Cancel what has not begun: all of it, or what begins at ``since`` or later."""
+    """Cancel what has not begun: all of it, or what begins at ``since`` or later.
+
+    With ``version``, only if it is the current one.
+    """
     body = {"from": since, "releaseRunning": release_running}
-    return (yield from _verb(api, series_id, "cancel", body))
+    return (yield from _verb(api, series_id, "cancel", body, version))
 
 
-def skip(api: Api, series_id: str, *, occurrence: int | str) -> Flow[SeriesWithOccurrences]:
-    """Leave out the occurrence that begins at this instant, booked or not."""
-    return (yield from _verb(api, series_id, "skip", {"occurrence": occurrence}))
+def skip(
+    api: Api, series_id: str, *, occurrence: int | str, version: int | None = None
+) -> Flow[SeriesWithOccurrences]:
+    """Leave out the occurrence that begins at this instant, booked or not.
+
+    With ``version``, only if it is the current one.
+    """
+    return (yield from _verb(api, series_id, "skip", {"occurrence": occurrence}, version))
 
 
 def _verb(
-    api: Api, series_id: str, verb: str, body: dict[str, int | str | bool | None]
+    api: Api,
+    series_id: str,
+    verb: str,
+    body: dict[str, int | str | bool | None],
+    version: int | None,
 ) -> Flow[SeriesWithOccurrences]:
     given = {name: value for name, value in body.items() if value is not None}
     call = calls.post(
         f"/series/{calls.segment(series_id)}/{verb}",
         {"tenantId": (yield from accounts.tenant_id(api)), **given},
         SeriesWithOccurrences,
-        repeatable=True,
+        repeatable=version is None,  # its own first try makes another version
+        headers=calls.if_match(version),
     )
     return (yield from flows.exchange(api, call))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bettercompute.client import accounts, calls, flows
+from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow
 from bettercompute.wire.usage import Budget, BudgetList, Grouping, Usage
 
@@ -26,5 +26,4 @@ def usage(
 def budgets(api: Api) -> Flow[list[Budget]]:
     """The tenant's budgets, each with what is left of it in this month or in its window."""
     tenant_id = yield from accounts.tenant_id_if_named(api)
-    call = calls.get("/budgets", BudgetList, tenantId=tenant_id)
-    return (yield from flows.exchange(api, call)).items
+    return (yield from paging.whole(api, calls.get("/budgets", BudgetList, tenantId=tenant_id)))

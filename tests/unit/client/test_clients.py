@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bettercompute.client import asynchronous, blocking, failures
+from bettercompute.client import failures
 from bettercompute.client.asynchronous import AsyncClient
 from bettercompute.client.blocking import Client
 from bettercompute.client.calls import Answer
@@ -176,14 +176,6 @@ def test_an_async_call_that_is_cancelled_ends_at_once_and_is_not_repeated(serve:
 
     asyncio.run(run())
     assert len(server.received) == 1
-
-
-def test_both_clients_have_the_same_calls() -> None:
-    for name in ("Reservations", "Capacity", "Pools", "Account"):
-        one = {call for call in vars(getattr(blocking, name)) if not call.startswith("_")}
-        other = {call for call in vars(getattr(asynchronous, name)) if not call.startswith("_")}
-        assert one == other != set()
-    assert set(vars(Client("http://x", TOKEN))) == set(vars(AsyncClient("http://x", TOKEN)))
 
 
 @pytest.mark.parametrize(

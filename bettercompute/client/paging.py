@@ -1,0 +1,41 @@
+"""Lists of the API, which come in pages: one of them, or all of them."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from bettercompute.client import calls, flows
+from bettercompute.client.calls import Call
+from bettercompute.client.flows import Api, Flow
+
+Item = TypeVar("Item")
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+class Page(Protocol[Item_co]):
+    """What every list of the API answers."""
+
+    @property
+    def items(self) -> Sequence[Item_co]:
+        """This page's part of the list."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the next page begins; None on the last."""
+
+
+def page(
+    api: Api, call: Call[Page[Item]], cursor: str | None
+) -> Flow[tuple[list[Item], str | None]]:
+    """The items of the page at a cursor (None: the first), and the cursor of the next."""
+    asked = call if cursor is None else calls.with_query(call, [("cursor", cursor)])
+    found = yield from flows.exchange(api, asked)
+    return list(found.items), found.next_cursor
+
+
+def whole(api: Api, call: Call[Page[Item]]) -> Flow[list[Item]]:
+    """The items of all pages."""
+    items, cursor = yield from page(api, call, None)
+    while cursor is not None:
+        more, cursor = yield from page(api, call, cursor)
+        items += more
+    return items
