@@ -1,13 +1,10 @@
-"""From what went wrong to an exit code and to what to do next."""
+"""The exit codes, which are documented (A8)."""
 
 from enum import IntEnum
 
-from bettercompute.client import failures
-from bettercompute.client.failures import ClientError
-
 
 class Exit(IntEnum):
-    """The documented exit codes (A8)."""
+    """How a run came out."""
 
     OK = 0
     ERROR = 1
@@ -18,60 +15,3 @@ class Exit(IntEnum):
     NOT_FOUND = 6
     TIMED_OUT = 7
     INTERRUPTED = 130
-
-
-_CODES: dict[type[ClientError], Exit] = {
-    failures.InvalidInput: Exit.USAGE,
-    failures.Unauthenticated: Exit.NOT_AUTHENTICATED,
-    failures.AccessDenied: Exit.DENIED,
-    failures.ConfirmationRequired: Exit.DENIED,
-    failures.Conflict: Exit.NO_CAPACITY,
-    failures.InvalidState: Exit.NO_CAPACITY,
-    failures.PreconditionFailed: Exit.NO_CAPACITY,
-    failures.QuotaExceeded: Exit.NO_CAPACITY,
-    failures.BudgetExceeded: Exit.NO_CAPACITY,
-    failures.NotFound: Exit.NOT_FOUND,
-    failures.WaitTimedOut: Exit.TIMED_OUT,
-}
-
-_NEXT: dict[type[ClientError], str] = {
-    failures.Unauthenticated: "Sign in again: better-compute login",
-    failures.AccessDenied: "Ask an admin of your tenant which policies bind you.",
-    failures.ConfirmationRequired: "Once it is confirmed, send the same again with the same --key.",
-    failures.NotFound: "See what there is: better-compute list, better-compute pools",
-    failures.Conflict: "See what fits: better-compute capacity --preview …",
-    failures.InvalidState: "See its state: better-compute get <id>",
-    failures.QuotaExceeded: "Release something (better-compute list), or ask for more quota.",
-    failures.BudgetExceeded: "Release something (better-compute list), or ask for more budget.",
-    failures.Unreachable: "See what is wrong: better-compute doctor",
-    failures.UnexpectedAnswer: "See what is wrong: better-compute doctor",
-    failures.Unavailable: "Try again in a moment; better-compute doctor tells more.",
-    failures.RateLimited: "Try again in a moment, less often.",
-}
-
-
-def code(error: ClientError) -> Exit:
-    """The exit code of an error."""
-    return _CODES.get(type(error), Exit.ERROR)
-
-
-def advice(error: ClientError) -> list[str]:
-    """What to do next, most useful first."""
-    lines = []
-    if isinstance(error, failures.WaitTimedOut):
-        lines.append(f"It goes on: better-compute get {error.reservation.id}")
-    if error.idempotency_key and _may_have_happened(error):
-        lines.append(
-            f"To go on with the same request, repeat it with --key {error.idempotency_key}"
-        )
-    if error.details.get("needs") == "operator":
-        lines.append("Use an operator's token; ask whoever runs the platform.")
-    elif type(error) in _NEXT:
-        lines.append(_NEXT[type(error)])
-    if error.status is not None and error.status >= 500 and error.request_id:
-        lines.append(f"An operator finds it in the logs by request id {error.request_id}")
-    return lines
-
-
-def _may_have_happened(error: ClientError) -> bool:
-    return isinstance(error, failures.Unreachable) or (error.status or 0) >= 500

@@ -6,6 +6,7 @@ import click
 
 from bettercompute.cli import readers, times
 from bettercompute.cli import session as sessions
+from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Shown, Table
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
@@ -14,7 +15,7 @@ from bettercompute.wire.feeds import Feed
 LISTED_MAX = 1_000
 
 
-@click.group()
+@click.group(cls=Collection)
 def feeds() -> None:
     """Addresses that a calendar program reads by itself.
 

@@ -1,11 +1,11 @@
-"""`better-compute capacity | pools | leases`: what there is, what would fit, who is in charge."""
+"""`better-compute capacity | leases`: what would fit, who is in charge."""
 
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from bettercompute.cli import asking, fragmentation, offers_views, readers, series, views
+from bettercompute.cli import asking, offers_views, readers, series, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
@@ -80,25 +80,6 @@ def _offers(session: Session, wanted: asking.Wanted, last: int | None, longest: 
     session.out.note(
         f"Take one within a minute: better-compute reserve --offer {found.offers[0].id}"
     )
-
-
-@click.command()
-@click.argument("pool", required=False)
-@sessions.command
-def pools(session: Session, /, *, pool: str | None) -> None:
-    """List the pools you may book, what is free, and your quotas.
-
-    With the name or id of a POOL: how much of it is free in one piece.
-    """
-    with session.client() as client:
-        if pool is not None:
-            found_pool = client.pools.find(pool)
-            lying = client.pools.fragmentation(found_pool.id)
-            session.out.show(fragmentation.shown(lying))
-            return
-        found, quotas = client.pools.list(), client.quotas()
-    reader = readers.here({pool.id: pool.name for pool in found})
-    session.out.show(views.pools(found, quotas, reader))
 
 
 @click.command()

@@ -9,34 +9,116 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import (
-    doctor,
-    exits,
-    extend,
-    feeds,
-    fleet,
-    login,
-    maintenance,
-    policy,
-    reserve,
-    series,
-    sharing,
-    spending,
-    up,
-)
 from bettercompute.cli.exits import Exit
-from bettercompute.cli.output import Output
+from bettercompute.cli.lazy import Entry, LazyGroup
 from bettercompute.cli.session import Session
-from bettercompute.cli.settings import NotSignedIn, UnreadableFile
-from bettercompute.client.failures import ClientError
 
 EPILOGUE = (
     "Exit codes: 0 ok, 1 error, 2 usage, 3 not authenticated, 4 denied, 5 no capacity, conflict or "
     "quota, 6 not found, 7 timed out waiting, 130 interrupted."
 )
 
+#: Every command, where it is, and the first sentence of its help.
+SECTIONS = {
+    "Reservations": {
+        "reserve": Entry("reserve", "reserve", "Reserve GPUs of a pool for a time."),
+        "get": Entry("reserve", "get", "Show a reservation, and how to use it."),
+        "list": Entry("reserve", "list_", "List reservations, newest first."),
+        "extend": Entry(
+            "extend",
+            "extend",
+            "Make a reservation longer; without --by and --until, say until when it could go.",
+        ),
+        "renew": Entry(
+            "extend",
+            "renew",
+            "Renew the lease of a reservation made with --lease, so that it does not lapse.",
+        ),
+        "release": Entry("reserve", "release", "End a reservation now and give its devices back."),
+        "cancel": Entry("reserve", "cancel", "Withdraw a reservation that has not started."),
+        "users": Entry(
+            "sharing", "users", "Let members of your tenant use a reservation, or no more."
+        ),
+        "series": Entry(
+            "series",
+            "series",
+            "Recurring reservations: each occurrence is a reservation of its own.",
+        ),
+        "feeds": Entry("feeds", "feeds", "Addresses that a calendar program reads by itself."),
+    },
+    "What there is": {
+        "capacity": Entry(
+            "fleet",
+            "capacity",
+            "Whether a reservation would fit, and if not, why; or which ways there are to have it.",
+        ),
+        "pools": Entry("pools", "pools", "Pools that you may book."),
+        "nodes": Entry(
+            "nodes", "nodes", "Machines with devices, for operators and owners of pools."
+        ),
+        "maintenance": Entry(
+            "maintenance",
+            "maintenance",
+            "Planned work on nodes and pools, which new bookings keep clear of.",
+        ),
+    },
+    "Your tenant": {
+        "quotas": Entry(
+            "account", "quotas", "Show what your tenant holds of each resource, and may hold."
+        ),
+        "budgets": Entry(
+            "spending",
+            "budgets",
+            "What is left of your tenant's budgets, this month or in their window.",
+        ),
+        "usage": Entry(
+            "spending",
+            "usage",
+            "How many GPU-hours your tenant's reservations had, and how many of them idle.",
+        ),
+        "policies": Entry(
+            "policy",
+            "policies",
+            "Who may reserve what: policies that bind, shipped examples, and trying one before it "
+            "binds.",
+        ),
+        "members": Entry(
+            "account",
+            "members",
+            "List who can act for your tenant: those a reservation can be shared with.",
+        ),
+        "tokens": Entry("tokens", "tokens", "API tokens, each for one tenant and in your name."),
+    },
+    "This machine": {
+        "login": Entry("login", "login", "Sign in at a server with an API token."),
+        "whoami": Entry(
+            "account",
+            "whoami",
+            "Show who your token stands for, and the tenants you may act for.",
+        ),
+        "doctor": Entry(
+            "doctor", "doctor", "Check settings, server, token and clock, and say what to do."
+        ),
+        "up": Entry(
+            "up",
+            "up",
+            "Run everything on this machine: database, web, gateway, worker and simulated nodes.",
+        ),
+    },
+    "For operators": {
+        "leases": Entry(
+            "fleet", "leases", "Who is in charge of what in the control plane, since when."
+        ),
+    },
+}
+#: Earlier names, which still work.
+ALIASES = {"budget": "budgets", "policy": "policies"}
+
 
 @click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    aliases=ALIASES,
     name="better-compute",
     epilog=EPILOGUE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -44,31 +126,6 @@ EPILOGUE = (
 @click.version_option(package_name="bettercompute", prog_name="better-compute")
 def cli() -> None:
     """Reserve GPUs, see them, and give them back."""
-
-
-for each in (
-    login.login,
-    reserve.reserve,
-    reserve.get,
-    reserve.list_,
-    extend.extend,
-    extend.renew,
-    sharing.users,
-    feeds.feeds,
-    reserve.release,
-    reserve.cancel,
-    series.series,
-    fleet.capacity,
-    fleet.pools,
-    spending.usage,
-    spending.budget,
-    policy.policy,
-    fleet.leases,
-    maintenance.maintenance,
-    doctor.doctor,
-    up.up,
-):
-    cli.add_command(each)
 
 
 def main() -> None:
@@ -87,8 +144,10 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, NotSignedIn, UnreadableFile, ClientError, OSError) as error:
-        return _explain(session.out, error)
+    except Exception as error:  # noqa: BLE001  (the edge: a person gets words, no traceback)
+        from bettercompute.cli import explaining
+
+        return explaining.explain(session.out, error)
     return answered if isinstance(answered, int) else Exit.OK
 
 
@@ -99,37 +158,6 @@ def _require_text(arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError as error:
             raise click.UsageError(f"{argument!a} is not valid UTF-8.") from error
-
-
-def _explain(out: Output, error: Exception) -> Exit:
-    """Say what went wrong and what to do next; how it counts."""
-    match error:
-        case ClientError():
-            _explain_answer(out, error)
-            return exits.code(error)
-        case NotSignedIn():
-            out.fail(str(error), code="NOT_SIGNED_IN")
-            return Exit.NOT_AUTHENTICATED
-        case click.Abort(__cause__=KeyboardInterrupt()):
-            out.fail("interrupted", code="INTERRUPTED")
-            return Exit.INTERRUPTED
-        case click.Abort():  # a prompt whose input ended
-            out.fail("nothing was entered", code="NO_INPUT")
-        case _:  # the settings file, a disk that is full, a permission that is missing
-            out.fail(str(error), code="LOCAL")
-    return Exit.ERROR
-
-
-def _explain_answer(out: Output, error: ClientError) -> None:
-    out.fail(
-        error.detail,
-        advice=exits.advice(error),
-        code=error.code,
-        status=error.status,
-        details=dict(error.details),
-        requestId=error.request_id,
-        idempotencyKey=error.idempotency_key,
-    )
 
 
 if __name__ == "__main__":

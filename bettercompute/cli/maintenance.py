@@ -1,4 +1,4 @@
-"""`better-compute maintenance add | list | cancel`: for operators and owners of pools."""
+"""`better-compute maintenance add | list | get | cancel`: for operators and owners of pools."""
 
 from typing import TYPE_CHECKING
 
@@ -6,13 +6,14 @@ import click
 
 from bettercompute.cli import asking, maintenance_views, readers
 from bettercompute.cli import session as sessions
+from bettercompute.cli.groups import Collection
 from bettercompute.cli.session import Session
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
 
-@click.group()
+@click.group(cls=Collection, one="get")
 def maintenance() -> None:
     """Planned work on nodes and pools, which new bookings keep clear of."""
 
@@ -75,6 +76,16 @@ def list_(session: Session, /, *, pool: str | None, node_id: str | None) -> None
             found = [each for one in asked for each in client.maintenance.of_pool(one)]
     found.sort(key=lambda each: (each.start, each.id))
     session.out.show(maintenance_views.listing(found, readers.here(pools)))
+
+
+@maintenance.command()
+@click.argument("maintenance_id", metavar="ID")
+@sessions.command
+def get(session: Session, /, *, maintenance_id: str) -> None:
+    """Show one, and whom it meets."""
+    with session.client() as client:
+        found = client.maintenance.get(maintenance_id)
+        session.out.show(maintenance_views.one(found, readers.with_pools(session, client)))
 
 
 @maintenance.command()

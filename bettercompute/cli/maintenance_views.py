@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 
 from bettercompute.cli import times
-from bettercompute.cli.output import Cell, Shown, Table
+from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
-from bettercompute.wire.maintenance import Affected, Maintenance, MaintenanceOperation
+from bettercompute.wire.maintenance import (
+    Affected,
+    Maintenance,
+    MaintenanceDetails,
+    MaintenanceOperation,
+)
 
 _COLOURS = {"under-way": "yellow", "planned": "cyan"}
 
@@ -41,12 +46,34 @@ def operation(done: MaintenanceOperation, reader: Reader) -> Shown:
         what = f"{window.id}  {window.state}" if done.applied else f"{window.id}: nothing changed"
         when = times.window_in_full(window.start, window.end, now=reader.now, zone=reader.zone)
         human += [what, f"{window.node or 'All of the pool'}, {when}: {window.reason}", "It meets:"]
-    rows = [_affected(each, reader) for each in done.affected]
-    columns = ("RESERVATION", "TENANT", "OWNER", "STATE", "WHEN", "NODES", "DEVICES")
-    human.append(Table(columns, rows, "nobody"))
-    if done.affected_total > len(done.affected):
-        human.append(f"and {done.affected_total - len(done.affected)} more")
+    human += _met(done.affected, done.affected_total, reader)
     return Shown(document=done, ids=[] if window is None else [window.id], human=human)
+
+
+def one(found: MaintenanceDetails, reader: Reader) -> Shown:
+    """One with all that is known of it, and whom it meets."""
+    human: list[str | Table] = [f"{found.id}  {found.state}"]
+    human += facts(
+        [
+            ("Pool", reader.pool(found.pool_id)),
+            ("Node", found.node or "all of the pool"),
+            (
+                "When",
+                times.window_in_full(found.start, found.end, now=reader.now, zone=reader.zone),
+            ),
+            ("Reason", found.reason),
+            ("Announced by", found.announced_by or ""),
+        ]
+    )
+    human += ["It meets:", *_met(found.affected, found.affected_total, reader)]
+    return Shown(document=found, ids=[found.id], human=human)
+
+
+def _met(affected: Sequence[Affected], total: int, reader: Reader) -> list[str | Table]:
+    rows = [_affected(each, reader) for each in affected]
+    columns = ("RESERVATION", "TENANT", "OWNER", "STATE", "WHEN", "NODES", "DEVICES")
+    more = [f"and {total - len(affected)} more"] if total > len(affected) else []
+    return [Table(columns, rows, "nobody"), *more]
 
 
 def _affected(each: Affected, reader: Reader) -> tuple[str | Cell, ...]:

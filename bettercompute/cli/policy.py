@@ -1,32 +1,46 @@
-"""`better-compute policy try | examples`: what policies would decide, before they bind anybody."""
+"""`better-compute policies …`: those that bind, and what one would decide before it does."""
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from bettercompute.cli import asking, readers, times
+from bettercompute.cli import policy_documents as documents
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
+from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Shown, Table
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
 from bettercompute.wire.dryrun import RECENT_MAX, PolicyVerdict, RecentVerdicts
 from bettercompute.wire.iam import PolicyExample
 
-if TYPE_CHECKING:
-    from bettercompute.client.blocking import Client
-
 RECENT_DEFAULT = 100
 
 
-@click.group()
-def policy() -> None:
-    """Who may reserve what: the shipped examples, and trying a policy before it binds."""
+@click.group(cls=Collection, one="get")
+def policies() -> None:
+    """Who may reserve what: policies that bind, shipped examples, and trying one before it binds.
+
+    \b
+    better-compute policies try --example students --as member --pool main --gpus 4 --for 8h
+    better-compute policies create students --example students
+    """
 
 
-@policy.command()
+for each in (
+    documents.list_,
+    documents.get,
+    documents.create,
+    documents.replace,
+    documents.enable,
+    documents.disable,
+    documents.delete,
+):
+    policies.add_command(each)
+
+
+@policies.command()
 @click.argument("name", required=False)
 @sessions.command
 def examples(session: Session, *, name: str | None) -> None:
@@ -36,12 +50,11 @@ def examples(session: Session, *, name: str | None) -> None:
     if name is None:
         session.out.show(_listed(found))
         return
-    session.out.show(_text(_named(found, name)))
+    session.out.show(_text(documents.named(found, name)))
 
 
-@policy.command(name="try")
-@click.option("--file", "path", metavar="FILE", help="A policy that is not saved; - reads stdin.")
-@click.option("--example", metavar="NAME", help="A shipped example instead of a file.")
+@policies.command(name="try")
+@documents.source
 @click.option("--replaces", metavar="ID", help="The saved policy that it would replace.")
 @click.option("--as", "role", type=click.Choice(["admin", "member"]), help="In which role.")
 @click.option(
@@ -69,16 +82,14 @@ def try_(
     Takes the options of reserve. Exits with 0 if it would be allowed, with 4 if not.
 
     \b
-    better-compute policy try --example students --as member --pool main --gpus 4 --for 8h
+    better-compute policies try --example students --as member --pool main --gpus 4 --for 8h
     """
-    if path is not None and example is not None:
-        raise click.UsageError("Give --file or --example, not both.")
     wanted = asking.wanted(session, given)
     fields: Any = dict(wanted.fields)
     with session.client() as client:
         verdict = client.policies.try_(
             pool_id=client.pools.find(wanted.pool).id,
-            text=_draft(client, path, example),
+            text=documents.text(client, path, example),
             replaces=replaces,
             role=role,
             recent=recent,
@@ -87,26 +98,6 @@ def try_(
     session.out.show(_verdict(verdict, readers.here()))
     if verdict.effect == "deny":
         raise click.exceptions.Exit(Exit.DENIED)
-
-
-def _draft(client: "Client", path: str | None, example: str | None) -> str | None:
-    if example is not None:
-        return _named(client.policies.examples(), example).text
-    if path is None:
-        return None
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        message = f"{path} is not valid UTF-8: {error.reason} at byte {error.start}"
-        raise click.BadParameter(message, param_hint="--file") from error
-
-
-def _named(found: list[PolicyExample], name: str) -> PolicyExample:
-    for each in found:
-        if each.name == name:
-            return each
-    names = ", ".join(each.name for each in found)
-    raise click.BadParameter(f"there is no example {name}; there are {names}")
 
 
 def _listed(found: list[PolicyExample]) -> Shown:

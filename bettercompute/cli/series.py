@@ -7,6 +7,7 @@ import click
 
 from bettercompute.cli import readers, times
 from bettercompute.cli import session as sessions
+from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
@@ -19,7 +20,7 @@ FROM = "--from"
 OCCURRENCE = "WHEN"
 
 
-@click.group()
+@click.group(cls=Collection, one="get")
 def series() -> None:
     """Recurring reservations: each occurrence is a reservation of its own.
 

@@ -1,4 +1,4 @@
-"""`better-compute usage | budget`: what reservations had, and what may still be reserved."""
+"""`better-compute usage | budgets`: what reservations had, and what may still be reserved."""
 
 import click
 
@@ -61,7 +61,7 @@ def usage(session: Session, *, days: int, by: tuple[Grouping, ...], pool: str | 
 
 @click.command()
 @sessions.command
-def budget(session: Session) -> None:
+def budgets(session: Session) -> None:
     """What is left of your tenant's budgets, this month or in their window."""
     with session.client() as client:
         found = client.budgets()

@@ -14,7 +14,6 @@ from bettercompute.pages import chips, spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
 from bettercompute.wire.operating import Lease
-from bettercompute.wire.pools import Pool, Quota
 from bettercompute.wire.reservations import NodeBinding, Reservation
 
 _COLOURS = {
@@ -210,41 +209,6 @@ def _reason(reason: Reason, reader: Reader) -> str:
     return f"{told} ({advice})" if advice else told
 
 
-def pools(found: Sequence[Pool], quotas: Sequence[Quota], reader: Reader) -> Shown:
-    """What may be booked, what is free of it, and what the quota leaves."""
-    rows = [
-        (
-            pool.name,
-            pool.id,
-            pool.region,
-            str(pool.nodes),
-            ", ".join(_kind(each.total, each.model, each.profile) for each in pool.devices),
-            Cell(str(pool.free), "green" if pool.free else "yellow"),
-            _next_free(pool, reader),
-        )
-        for pool in found
-    ]
-    columns = ("NAME", "ID", "REGION", "NODES", "DEVICES", "FREE", "NEXT FREE")
-    human: list[str | Table] = [Table(columns, rows, "No pool is open to this tenant.")]
-    if quotas:
-        used = [
-            (each.resource, _scope(each, reader), str(each.used), str(each.max)) for each in quotas
-        ]
-        human += ["", Table(("QUOTA", "OF", "USED", "MAX"), used, "")]
-    return Shown(
-        document={"items": found, "quotas": quotas},
-        ids=[pool.id for pool in found],
-        human=human,
-    )
-
-
-def _scope(quota: Quota, reader: Reader) -> str:
-    if quota.pool_id is None:
-        return "all pools"
-    pool = reader.pool(quota.pool_id)
-    return f"pool {pool}" if quota.pool_offer_id is None else f"offer of pool {pool}"
-
-
 def leases(found: Sequence[Lease], reader: Reader) -> Shown:
     """Who is in charge of what, since when, and when it lapses unless renewed."""
     rows = [
@@ -269,13 +233,3 @@ def _since(lease: Lease, reader: Reader) -> str:
     if not lease.held or lease.since is None:
         return ""
     return times.moment(lease.since, now=reader.now, zone=reader.zone)
-
-
-def _kind(total: int, model: str, profile: str | None) -> str:
-    return " ".join(filter(None, [f"{total} × {model}", profile]))
-
-
-def _next_free(pool: Pool, reader: Reader) -> str:
-    if pool.free or pool.next_free_at is None:
-        return ""
-    return times.moment(pool.next_free_at, now=reader.now, zone=reader.zone)

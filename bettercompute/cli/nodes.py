@@ -1,0 +1,75 @@
+"""`better-compute nodes list | get | cordon | uncordon`: for operators and owners of pools."""
+
+import itertools
+
+import click
+
+from bettercompute.cli import node_views, readers
+from bettercompute.cli import session as sessions
+from bettercompute.cli.groups import Collection
+from bettercompute.cli.session import Session
+from bettercompute.states import NodeState
+from bettercompute.wire.base import PAGE_MAX
+
+
+@click.group(cls=Collection, one="get")
+def nodes() -> None:
+    """Machines with devices, for operators and owners of pools.
+
+    \b
+    better-compute nodes --pool main
+    better-compute nodes node_01k…
+    better-compute nodes cordon node_01k… --preview
+    """
+
+
+@nodes.command("list")
+@click.option("--pool", metavar="POOL", help="Only of this pool, by name or id.")
+@click.option("--state", type=click.Choice([str(each) for each in NodeState]), help="Only in it.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
+)
+@sessions.command
+def list_(session: Session, *, pool: str | None, state: str | None, limit: int) -> None:
+    """List the nodes of your pools, by id; an operator's list is all."""
+    with session.client() as client:
+        pool_id = None if pool is None else client.pools.find(pool).id
+        every = client.nodes.list(pool_id=pool_id, state=state, page_size=min(limit, PAGE_MAX))
+        found = list(itertools.islice(every, limit))
+        more = next(every, None) is not None
+        reader = readers.with_pools(session, client)
+    session.out.show(node_views.several(found, reader, more=more))
+    if more:
+        session.out.note(f"There are more: better-compute nodes list --limit {limit * 2}")
+
+
+@nodes.command()
+@click.argument("node_id", metavar="ID")
+@sessions.command
+def get(session: Session, *, node_id: str) -> None:
+    """Show a node with its devices, host resources and conditions."""
+    with session.client() as client:
+        found = client.nodes.get(node_id)
+        session.out.show(node_views.one(found, readers.with_pools(session, client)))
+
+
+@nodes.command()
+@click.argument("node_id", metavar="ID")
+@click.option("--preview", is_flag=True, help="Only say what is on it.")
+@sessions.command
+def cordon(session: Session, *, node_id: str, preview: bool) -> None:
+    """Have a node take no new work. What is there stays until it ends."""
+    with session.client() as client:
+        done = client.nodes.cordon(node_id, preview=preview)
+    session.out.show(node_views.operation(done, readers.here(), preview=preview))
+
+
+@nodes.command()
+@click.argument("node_id", metavar="ID")
+@click.option("--preview", is_flag=True, help="Only say what is on it.")
+@sessions.command
+def uncordon(session: Session, *, node_id: str, preview: bool) -> None:
+    """Have a node take new work again."""
+    with session.client() as client:
+        done = client.nodes.uncordon(node_id, preview=preview)
+    session.out.show(node_views.operation(done, readers.here(), preview=preview))
