@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("BETTERCOMPUTE_SECRET_KEY", "only-for-tests-" + "x" * 50)
 
+from bettercompute.settings import env
 from bettercompute.settings.base import *
 from bettercompute.settings.base import DATABASES
 
@@ -14,6 +15,9 @@ DATABASES["default"]["TEST"] = {"NAME": os.environ.get("TEST_DB_NAME", "test_bet
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 HINTS = False  # no broker thread behind a test; tests of the hints themselves switch it on
 PRESENCE_DIRECTORY = None  # no process of a test run is another's neighbour, unless a test says so
+# Webhooks of a test go to its own receivers; what is refused by default is tested beside that.
+WEBHOOK_NETWORKS = env.networks("127.0.0.1, ::1")
+WEBHOOK_PLAIN_HTTP = True
 # Static files straight from where they are: nothing is collected for a test.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

@@ -114,6 +114,9 @@ FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHand
 WEB_THREADS = ENV.bettercompute_web_threads
 
 EVENT_RETENTION_DAYS = ENV.bettercompute_event_retention_days
+# What webhooks may call beside public addresses by https (A6).
+WEBHOOK_NETWORKS = env.networks(ENV.bettercompute_webhook_networks)
+WEBHOOK_PLAIN_HTTP = ENV.bettercompute_webhook_plain_http
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["bettercompute.web.authentication.ApiAuthentication"],

@@ -1,5 +1,6 @@
 """Typed reads of the environment; no other module of the settings looks at it."""
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ class Environment(BaseSettings):
     bettercompute_web_threads: int = 8
     bettercompute_log_format: str = "console"
     bettercompute_event_retention_days: int = Field(default=30, ge=1)
+    bettercompute_webhook_networks: str = ""
+    bettercompute_webhook_plain_http: bool = False
 
 
 def database(url: str) -> dict[str, Any]:
@@ -48,6 +51,15 @@ def database(url: str) -> dict[str, Any]:
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
     }
+
+
+def networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks as an operator lists them: ``10.20.0.0/16, fd00:1::/32, 192.0.2.7``.
+
+    Raises:
+        ValueError: one of them is none, or has bits of a host.
+    """
+    return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
 def celery_broker(redis_url: str) -> str:

@@ -208,16 +208,18 @@ def judge(address: Address, *, rules: Rules) -> None:
         raise Refused(f"{address} is a reserved address")
 
 
-def judge_all(addresses: Sequence[Address], *, rules: Rules) -> None:
-    """Let the addresses of a name pass if every one of them may be connected to.
+def all_allowed(addresses: Sequence[Address], *, rules: Rules) -> bool:
+    """Whether every address of a name may be connected to.
 
-    One that may not makes the name suspect: whoever gave it chooses which one comes first.
-
-    Raises:
-        Refused: one may not.
+    One that may not makes the name suspect: whoever gave it chooses which one comes first. Which
+    address that is stays untold: names of an inner network would be read out by it.
     """
-    for address in addresses:
-        judge(address, rules=rules)
+    try:
+        for address in addresses:
+            judge(address, rules=rules)
+    except Refused:
+        return False
+    return bool(addresses)
 
 
 def _unwrapped(address: Address) -> Address:
