@@ -222,7 +222,9 @@ CREATE TABLE api_tokens (
     revoked_at timestamp with time zone,
     account_id text NOT NULL,
     tenant_id text NOT NULL,
+    requests_per_second integer,
     CONSTRAINT api_tokens_pkey PRIMARY KEY (id),
+    CONSTRAINT api_tokens_requests_per_second_check CHECK ((requests_per_second >= 0)),
     CONSTRAINT api_tokens_account_id_d91b2d48_fk_accounts_id FOREIGN KEY (account_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT api_tokens_tenant_id_2601eb74_fk_tenants_id FOREIGN KEY (tenant_id) REFERENCES tenants(id) DEFERRABLE INITIALLY DEFERRED
 );

@@ -18,6 +18,8 @@ PRESENCE_DIRECTORY = None  # no process of a test run is another's neighbour, un
 # Webhooks of a test go to its own receivers; what is refused by default is tested beside that.
 WEBHOOK_NETWORKS = env.networks("127.0.0.1, ::1")
 WEBHOOK_PLAIN_HTTP = True
+# One address makes all of a test run's attempts; the tests of limits set their own.
+ATTEMPTS_PER_MINUTE = 0
 # Static files straight from where they are: nothing is collected for a test.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

@@ -1,6 +1,6 @@
 """Signing in and out with a username and a password."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.contrib import auth
@@ -10,7 +10,9 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from bettercompute.errors import RateLimited
 from bettercompute.pages import rendering
+from bettercompute.web import limits, problems
 
 WRONG = "That username and password do not belong together. Check both, also capitals."
 TEXT_MAX = 256
@@ -36,6 +38,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             return redirect(onward)
         return rendering.render(request, "console/login.html", Page(action))
     username = _text(request, "username")
+    try:
+        limits.count_attempt(request)  # before the password is tried: this bounds guessing
+    except RateLimited as error:
+        return _too_many(request, Page(action, username), error)
     account = auth.authenticate(request, username=username, password=_text(request, "password"))
     if account is None:
         page = Page(action, username, WRONG)
@@ -48,6 +54,17 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     auth.logout(request)
     return redirect("login")
+
+
+def _too_many(request: HttpRequest, page: Page, error: RateLimited) -> HttpResponse:
+    seconds = error.details["retryAfterSeconds"]
+    said = f"There were too many attempts from your address. Try again in {seconds} s."
+    answered = rendering.render(
+        request, "console/login.html", replace(page, error=said), status=error.status
+    )
+    for name, value in problems.headers(error).items():
+        answered[name] = value
+    return answered
 
 
 def _text(request: HttpRequest, name: str) -> str:

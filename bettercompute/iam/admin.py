@@ -221,6 +221,39 @@ REVOKE = Operation(
 )
 
 
+class LimitForm(ReasonForm):
+    """A limit of one token's own."""
+
+    requests_per_second = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=1_000_000,
+        help_text="Empty: as for everybody. 0: no limit.",
+    )
+
+
+def _limit_effect(account: Any, row: ApiToken) -> Effect:
+    known = row.requests_per_second
+    now = "as for everybody" if known is None else f"{known} a second" if known else "none"
+    return Effect((f"Its limit of requests is now: {now}.", "The new one holds at once."))
+
+
+def _limit(account: Any, row: ApiToken, answers: Mapping[str, Any]) -> Outcome:
+    tokens.limit(row.pk, requests_per_second=answers["requests_per_second"])
+    return Outcome("the limit is set")
+
+
+LIMIT = Operation(
+    "limit",
+    "Limit requests",
+    _limit_effect,
+    _limit,
+    LimitForm,
+    initial=lambda row: {"requests_per_second": row.requests_per_second},
+    offered=lambda row: row.revoked_at is None,
+)
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(ReadOnlyAdmin):
     """API tokens, without anything that could be used as one."""
@@ -239,7 +272,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     search_help_text = "Exact id, or exact name of an account"
     ordering = ("-id",)
     hidden = ("secret_hash",)
-    operations = (REVOKE,)
+    operations = (LIMIT, REVOKE)
 
 
 class PolicyForm(ReasonedForm):

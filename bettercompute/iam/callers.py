@@ -40,6 +40,8 @@ class Identity:
     seats: tuple[Seat, ...]
     token_id: str | None = None
     token_name: str | None = None
+    #: What an operator set for this token; None: as for everybody, 0: no limit.
+    requests_per_second: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ def _identify(who: Identity | Account | ApiToken) -> Identity:
         seats=tuple(seat for seat in whole.seats if seat.tenant_id == who.tenant_id),
         token_id=who.pk,
         token_name=who.name,
+        requests_per_second=who.requests_per_second,
     )
 
 

@@ -81,6 +81,9 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    requests_per_second = models.PositiveIntegerField(
+        null=True, help_text="empty: as for everybody; 0: no limit"
+    )
 
     class Meta:
         db_table = "api_tokens"

@@ -37,7 +37,12 @@ class Found:
 
 
 def mint(
-    account: Account, tenant: Tenant, *, name: str, expires_at: datetime | None = None
+    account: Account,
+    tenant: Tenant,
+    *,
+    name: str,
+    expires_at: datetime | None = None,
+    requests_per_second: int | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token for an account at a tenant, and its plaintext, which is never shown again."""
     secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=").lower()
@@ -47,6 +52,7 @@ def mint(
         name=name,
         secret_hash=_hash(secret),
         expires_at=expires_at,
+        requests_per_second=requests_per_second,
     )
     token.save(force_insert=True)
     token.refresh_from_db(fields=["created_at"])
@@ -68,7 +74,7 @@ def find(plaintext: str) -> Found:
     matches = hmac.compare_digest(known_hash, _hash(shape[2]))
     if row is None or not matches:
         raise Unauthenticated("This API token does not exist or has been revoked.")
-    token_id, _, name, expired, stale, *rest = row
+    token_id, _, name, rate, expired, stale, *rest = row
     account_id, username, is_staff, is_superuser, time_zone, *seat = rest
     if expired:
         raise Unauthenticated("This API token has expired; create a new one.")
@@ -92,6 +98,7 @@ def find(plaintext: str) -> Found:
         seats=(Seat(tenant_id, slug, tenant_name, role or "admin", fingerprint),),
         token_id=token_id,
         token_name=name,
+        requests_per_second=rate,
     )
     return Found(account, identity)
 
@@ -127,6 +134,11 @@ def revoke(caller: Caller, token_id: str) -> ApiToken:
     if token is None:
         raise NotFound(f"There is no token {token_id}, or you may not see it.")
     return token
+
+
+def limit(token_id: str, *, requests_per_second: int | None) -> None:
+    """Give a token a limit of its own from its next request on; None: as for everybody, 0: none."""
+    ApiToken.objects.filter(pk=token_id).update(requests_per_second=requests_per_second)
 
 
 def visible(caller: Caller) -> "models.QuerySet[ApiToken]":

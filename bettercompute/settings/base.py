@@ -111,6 +111,12 @@ BODY_BYTES_MAX = 256 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_BYTES_MAX
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
 
+# Limits of requests (A11); 0 switches one off.
+REQUESTS_PER_SECOND = ENV.bettercompute_requests_per_second
+ATTEMPTS_PER_MINUTE = ENV.bettercompute_attempts_per_minute
+# Whose X-Forwarded-For is believed, as networks.
+TRUSTED_PROXIES = env.networks(ENV.bettercompute_trusted_proxies)
+
 WEB_THREADS = ENV.bettercompute_web_threads
 
 EVENT_RETENTION_DAYS = ENV.bettercompute_event_retention_days

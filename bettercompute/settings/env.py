@@ -20,6 +20,9 @@ class Environment(BaseSettings):
     bettercompute_data: Path = Path(".data")
     bettercompute_allowed_hosts: str = ""
     bettercompute_trusted_origins: str = ""
+    bettercompute_trusted_proxies: str = ""
+    bettercompute_requests_per_second: int = Field(default=200, ge=0)
+    bettercompute_attempts_per_minute: int = Field(default=60, ge=0)
     bettercompute_web_threads: int = 8
     bettercompute_log_format: str = "console"
     bettercompute_event_retention_days: int = Field(default=30, ge=1)

@@ -26,11 +26,13 @@ from bettercompute.errors import (
     LengthRequired,
     MethodNotAllowed,
     PayloadTooLarge,
+    Unauthenticated,
     UnsupportedMediaType,
 )
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller, Identity
-from bettercompute.web import etags, parsing, queries, rendering
+from bettercompute.web import etags, limits, parsing, queries, rendering
+from bettercompute.web.buckets import Allowance
 from bettercompute.wire.reservations import KEY_MAX
 
 ID_MAX = 255
@@ -44,6 +46,24 @@ class ApiView(APIView):
     # OPTIONS is 405: the OpenAPI document describes the routes.
     http_method_names = ("get", "post", "put", "patch", "delete", "head")
     throttle_classes = ()
+    #: What is left of the caller's limit, once it is counted.
+    allowance: Allowance | None = None
+
+    def perform_authentication(self, request: Request) -> None:
+        """Find out who calls, and count it: by who it is, or by address where nobody is known."""
+        try:
+            super().perform_authentication(request)
+        except Unauthenticated:
+            limits.count_attempt(request._request)
+            raise
+        if request.auth is None:
+            limits.count_attempt(request._request)
+            raise Unauthenticated
+        try:
+            self.allowance = limits.count(self.identity)
+        except limits.Exceeded as refused:
+            self.allowance = refused.allowance
+            raise
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Authenticate first, then refuse what no view could want."""
@@ -58,6 +78,16 @@ class ApiView(APIView):
     ) -> NoReturn:
         """405 with what there is."""
         raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=self.allowed_methods)
+
+    def finalize_response(  # type: ignore[override]  # our views answer Django's responses
+        self, request: Request, response: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """Every answer to somebody known says what is left of the limit, errors included."""
+        answered: HttpResponse = super().finalize_response(request, response, *args, **kwargs)
+        if self.allowance is not None:
+            for name, value in limits.headers(self.allowance).items():
+                answered[name] = value
+        return answered
 
     @property
     def identity(self) -> Identity:

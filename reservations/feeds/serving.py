@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from bettercompute import errors
-from bettercompute.web import etags, problems
+from bettercompute.web import etags, limits, problems
 from reservations.feeds import document, entries, keeping
 
 
@@ -13,7 +13,7 @@ from reservations.feeds import document, entries, keeping
 def serve(request: HttpRequest, address: str) -> HttpResponse:
     """The calendar; 304 where the program has it already."""
     try:
-        feed = keeping.open_(address)
+        feed = _opened(request, address)
         name, found = entries.read(
             feed, href=lambda key: request.build_absolute_uri(reverse("reservation", args=[key]))
         )
@@ -30,6 +30,15 @@ def serve(request: HttpRequest, address: str) -> HttpResponse:
     # Where a page of ours is opened from it, nobody is told the address.
     answered["Referrer-Policy"] = "no-referrer"
     return answered
+
+
+def _opened(request: HttpRequest, address: str) -> keeping.Opened:
+    """The feed; an address that is none counts as an attempt to guess one (A11)."""
+    try:
+        return keeping.open_(address)
+    except errors.NotFound:
+        limits.count_attempt(request)
+        raise
 
 
 def url(request: HttpRequest, address: str) -> str:
