@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bettercompute import durations
-from bettercompute.cli import repeating, times
+from bettercompute.cli import completing, repeating, times
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans, zones
 from bettercompute.wire.reservations import (
@@ -99,7 +99,9 @@ class Wanted:
 
 
 OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
-    click.option("--pool", metavar="POOL", help="The pool, by name or id."),
+    click.option(
+        "--pool", metavar="POOL", shell_complete=completing.pools, help="The pool, by name or id."
+    ),
     click.option(
         "--gpus",
         "--count",

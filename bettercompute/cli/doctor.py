@@ -4,7 +4,6 @@ For operators of the platform it goes on to what the system itself promises (C39
 """
 
 import email.utils
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +17,7 @@ from bettercompute.cli import settings, times
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.login import is_protected
 from bettercompute.cli.output import Cell, Shown, Table
+from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
 
@@ -83,11 +83,11 @@ def _document(check: Check) -> dict[str, str]:
 
 def _run(session: Session) -> Iterator[Check]:
     """Each check in turn, as far as the ones before it allow."""
-    yield from _file()
     try:
         target = session.target()
+        yield from _file(target)
         client = sessions.connect(target)
-    except (settings.NotSignedIn, settings.UnreadableFile) as error:
+    except (settings.NotSignedIn, Unusable) as error:
         yield Check("settings.target", Verdict.FAILED, "no server or no token", str(error))
         return
     except click.UsageError as error:
@@ -100,16 +100,16 @@ def _run(session: Session) -> Iterator[Check]:
         yield from _server(client)
 
 
-def _file() -> Iterator[Check]:
-    file = settings.path(os.environ)
-    if not file.exists():
+def _file(target: Target) -> Iterator[Check]:
+    file = target.token_file
+    if file is None:
         return
-    if settings.is_private(file):
-        yield Check("settings.private", Verdict.OK, str(file))
-    else:
-        found = f"others can read your token in {file}"
-        do = f"chmod 600 {file}; if they are not to be trusted, revoke the token"
+    if target.was_open:
+        found = f"others could read your token in {file}; now only you can"
+        do = "If they are not to be trusted, revoke it: better-compute tokens revoke"
         yield Check("settings.private", Verdict.WARNING, found, do)
+    else:
+        yield Check("settings.private", Verdict.OK, file)
 
 
 def _encryption(target: Target) -> Check:

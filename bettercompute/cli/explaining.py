@@ -4,7 +4,8 @@ import click
 
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Output
-from bettercompute.cli.settings import NotSignedIn, UnreadableFile
+from bettercompute.cli.private import Unusable
+from bettercompute.cli.settings import NotSignedIn
 from bettercompute.client import failures
 from bettercompute.client.failures import ClientError
 
@@ -52,7 +53,7 @@ def explain(out: Output, error: Exception) -> Exit:
             return Exit.INTERRUPTED
         case click.Abort():  # a prompt whose input ended
             out.fail("nothing was entered", code="NO_INPUT")
-        case OSError() | UnreadableFile():  # a disk that is full, a permission that is missing
+        case OSError() | Unusable():  # a disk that is full, a permission that is missing
             out.fail(str(error), code="LOCAL")
         case _:
             kind = type(error).__name__

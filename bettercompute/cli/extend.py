@@ -4,7 +4,7 @@ import secrets
 
 import click
 
-from bettercompute.cli import asking, readers, times, views
+from bettercompute.cli import asking, completing, readers, times, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.output import Shown
@@ -15,7 +15,7 @@ UNTIL = "--until"
 
 
 @click.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @click.option("--by", type=asking.Length(), help="So much longer than it goes now.")
 @click.option(
     UNTIL, metavar="WHEN", help='Until then: "Mon 09:00", "in 12h", +12h (from now), ISO 8601.'
@@ -53,7 +53,7 @@ def extend(
 
 
 @click.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @sessions.command
 def renew(session: Session, *, reservation_id: str) -> None:
     """Renew the lease of a reservation made with --lease, so that it does not lapse."""

@@ -4,7 +4,7 @@ import itertools
 
 import click
 
-from bettercompute.cli import readers, times
+from bettercompute.cli import completing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Shown, Table
@@ -35,7 +35,12 @@ def list_(session: Session) -> None:
 
 
 @feeds.command()
-@click.option("--pool", metavar="POOL", help="Of this pool's bookings, by name or id.")
+@click.option(
+    "--pool",
+    metavar="POOL",
+    shell_complete=completing.pools,
+    help="Of this pool's bookings, by name or id.",
+)
 @sessions.command
 def create(session: Session, *, pool: str | None) -> None:
     """Make a feed and print its address, this once. Whoever has it can read the feed."""

@@ -91,6 +91,9 @@ SECTIONS = {
     },
     "This machine": {
         "login": Entry("login", "login", "Sign in at a server with an API token."),
+        "context": Entry(
+            "context", "context", "Servers and identities under names, to go between."
+        ),
         "whoami": Entry(
             "account",
             "whoami",
@@ -98,6 +101,11 @@ SECTIONS = {
         ),
         "doctor": Entry(
             "doctor", "doctor", "Check settings, server, token and clock, and say what to do."
+        ),
+        "completion": Entry(
+            "completion",
+            "completion",
+            "Print what makes a shell complete commands, options, names and ids.",
         ),
         "up": Entry(
             "up",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bettercompute.cli import asking, maintenance_views, readers
+from bettercompute.cli import asking, completing, maintenance_views, readers
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.session import Session
@@ -19,8 +19,13 @@ def maintenance() -> None:
 
 
 @maintenance.command()
-@click.option("--pool", metavar="POOL", help="All of this pool, by name or id.")
-@click.option("--node", "node_id", metavar="ID", help="This node.")
+@click.option(
+    "--pool",
+    metavar="POOL",
+    shell_complete=completing.pools,
+    help="All of this pool, by name or id.",
+)
+@click.option("--node", "node_id", metavar="ID", shell_complete=completing.nodes, help="This node.")
 @click.option("--start", required=True, metavar="WHEN", help='"Mon 09:00", "in 2h" or ISO 8601.')
 @click.option("--for", "length", required=True, type=asking.Length(), help="How long: 4h, 2 days.")
 @click.option("--reason", required=True, help="What for; whoever may book there reads it.")
@@ -59,8 +64,19 @@ def add(
 
 
 @maintenance.command("list")
-@click.option("--pool", metavar="POOL", help="Of this pool and its nodes, by name or id.")
-@click.option("--node", "node_id", metavar="ID", help="Of this node, its pool's included.")
+@click.option(
+    "--pool",
+    metavar="POOL",
+    shell_complete=completing.pools,
+    help="Of this pool and its nodes, by name or id.",
+)
+@click.option(
+    "--node",
+    "node_id",
+    metavar="ID",
+    shell_complete=completing.nodes,
+    help="Of this node, its pool's included.",
+)
 @sessions.command
 def list_(session: Session, /, *, pool: str | None, node_id: str | None) -> None:
     """List what is planned or under way, of all pools you may book unless one is named."""

@@ -4,7 +4,7 @@ import itertools
 
 import click
 
-from bettercompute.cli import node_views, readers
+from bettercompute.cli import completing, node_views, readers
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.session import Session
@@ -24,7 +24,12 @@ def nodes() -> None:
 
 
 @nodes.command("list")
-@click.option("--pool", metavar="POOL", help="Only of this pool, by name or id.")
+@click.option(
+    "--pool",
+    metavar="POOL",
+    shell_complete=completing.pools,
+    help="Only of this pool, by name or id.",
+)
 @click.option("--state", type=click.Choice([str(each) for each in NodeState]), help="Only in it.")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
@@ -44,7 +49,7 @@ def list_(session: Session, *, pool: str | None, state: str | None, limit: int) 
 
 
 @nodes.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=completing.nodes)
 @sessions.command
 def get(session: Session, *, node_id: str) -> None:
     """Show a node with its devices, host resources and conditions."""
@@ -54,7 +59,7 @@ def get(session: Session, *, node_id: str) -> None:
 
 
 @nodes.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=completing.nodes)
 @click.option("--preview", is_flag=True, help="Only say what is on it.")
 @sessions.command
 def cordon(session: Session, *, node_id: str, preview: bool) -> None:
@@ -65,7 +70,7 @@ def cordon(session: Session, *, node_id: str, preview: bool) -> None:
 
 
 @nodes.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=completing.nodes)
 @click.option("--preview", is_flag=True, help="Only say what is on it.")
 @sessions.command
 def uncordon(session: Session, *, node_id: str, preview: bool) -> None:

@@ -54,7 +54,12 @@ class Output:
 
     format: Format = Format.TABLE
     quiet: bool = False
+    is_asked: bool = False  # the command line says which format
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def ask(self, wanted: Format) -> None:
+        """Print in this format, whatever the context prefers."""
+        self.format, self.is_asked = wanted, True
 
     def show(self, shown: Shown) -> None:
         """Print the document."""

@@ -2,7 +2,7 @@
 
 import click
 
-from bettercompute.cli import asking, pool_views, readers, times
+from bettercompute.cli import asking, completing, pool_views, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.session import Session
@@ -34,7 +34,7 @@ def list_(session: Session) -> None:
 
 
 @pools.command()
-@click.argument("pool", metavar="POOL")
+@click.argument("pool", metavar="POOL", shell_complete=completing.pools)
 @sessions.command
 def show(session: Session, *, pool: str) -> None:
     """Show a pool, by name or id, and how much of it is free in one piece."""
@@ -45,7 +45,7 @@ def show(session: Session, *, pool: str) -> None:
 
 
 @pools.command()
-@click.argument("pool", metavar="POOL")
+@click.argument("pool", metavar="POOL", shell_complete=completing.pools)
 @click.option("--from", "since", metavar="WHEN", help="From then on; now unless said otherwise.")
 @click.option(
     "--days",

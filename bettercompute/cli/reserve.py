@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bettercompute.cli import asking, readers, times, views, waits
+from bettercompute.cli import asking, completing, readers, times, views, waits
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.session import Session
@@ -159,7 +159,7 @@ def _exit_for(found: Reservation) -> None:
 
 
 @click.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.reservations)
 @sessions.command
 def get(session: Session, *, reservation_id: str) -> None:
     """Show a reservation, and how to use it."""
@@ -178,7 +178,12 @@ def get(session: Session, *, reservation_id: str) -> None:
     type=click.Choice(_STATES),
     help="Only in this state; may be given several times.",
 )
-@click.option("--pool", metavar="POOL", help="Only of this pool, by name or id.")
+@click.option(
+    "--pool",
+    metavar="POOL",
+    shell_complete=completing.pools,
+    help="Only of this pool, by name or id.",
+)
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
 )
@@ -212,7 +217,7 @@ def list_(
 
 
 @click.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @sessions.command
 def release(session: Session, *, reservation_id: str) -> None:
     """End a reservation now and give its devices back."""
@@ -222,7 +227,7 @@ def release(session: Session, *, reservation_id: str) -> None:
 
 
 @click.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @sessions.command
 def cancel(session: Session, *, reservation_id: str) -> None:
     """Withdraw a reservation that has not started."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from bettercompute.cli import settings
 from bettercompute.cli.output import Format, Output
@@ -27,22 +28,38 @@ class Session:
     out: Output = field(default_factory=Output)
     url: str | None = None
     tenant: str | None = None
+    context: str | None = None
+
+    @property
+    def given(self) -> settings.Given:
+        """What the command line names of it."""
+        return settings.Given(self.url, self.tenant, self.context)
 
     def target(self) -> settings.Target:
         """The server to talk to, and as whom.
 
         Raises:
             settings.NotSignedIn: it is not known.
+            private.Unusable: the configuration is needed and broken.
         """
-        return settings.target(os.environ, url=self.url, tenant=self.tenant)
+        return settings.target(os.environ, self.given)
 
     def client(self) -> "Client":
         """A client for it; close it, best by ``with``."""
         target = self.target()
-        file = settings.path(os.environ)
-        if target.token and file.exists() and not settings.is_private(file):
-            self.out.warn(f"{file} has your token and others may read it: chmod 600 {file}")
+        if target.was_open:
+            self.out.warn(
+                f"Others could read your token in {target.token_file}. Now only you can; if they "
+                "are not to be trusted, revoke it: better-compute tokens revoke"
+            )
         return connect(target)
+
+    def prefer(self) -> None:
+        """Print as the context says, where the command line does not."""
+        if not self.out.is_asked:
+            output = settings.preferred_output(os.environ, self.given)
+            if output in set(Format):
+                self.out.format = Format(output)
 
 
 def connect(target: settings.Target) -> "Client":
@@ -68,6 +85,7 @@ def command(
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         session = click.get_current_context().find_object(Session)
         assert session is not None, "main puts it there"
+        session.prefer()
         return function(session, *args, **kwargs)
 
     for option in reversed(_OPTIONS):
@@ -84,15 +102,23 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
             return  # completion asks for values without a session
         match name:
             case "json":
-                session.out.format = Format.JSON
+                session.out.ask(Format.JSON)
             case "output":
-                session.out.format = Format(value)
+                session.out.ask(Format(value))
             case "quiet":
                 session.out.quiet = True
             case _:
                 setattr(session, name, value)
 
     return keep
+
+
+def _contexts(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from bettercompute.cli import completing
+
+    return completing.contexts(context, parameter, incomplete)
 
 
 _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
@@ -134,5 +160,13 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         expose_value=False,
         callback=_set("tenant"),
         help="The tenant to act for, by id or short name.",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        expose_value=False,
+        callback=_set("context"),
+        shell_complete=_contexts,
+        help="Use this context: better-compute context list.",
     ),
 )

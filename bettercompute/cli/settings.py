@@ -1,38 +1,35 @@
-"""Where the server is and who we are: flag before environment before file.
+"""Where the server is and who we are: flag before environment before context.
 
-The file has the token, so only its owner may read it. A token is sent only to the address it was
-saved with: a flag or variable that names another server needs BETTER_COMPUTE_TOKEN as well.
+A token is sent only to the address it was saved with: a flag or variable that names another server
+needs BETTER_COMPUTE_TOKEN as well. A context named by a flag is meant whole, so the variables for
+address, token and tenant do not reach into it.
 """
 
-import contextlib
-import json
-import os
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
+
+from bettercompute.cli import contexts
+from bettercompute.cli.contexts import Config, Context
+from bettercompute.cli.private import Unusable
 
 URL_VARIABLE = "BETTER_COMPUTE_URL"
 TOKEN_VARIABLE = "BETTER_COMPUTE_TOKEN"  # noqa: S105  (a name, not a token)
 TENANT_VARIABLE = "BETTER_COMPUTE_TENANT"
-LOGIN = "better-compute login"
+CONTEXT_VARIABLE = "BETTER_COMPUTE_CONTEXT"
+LOGIN = contexts.LOGIN
 
 
 class NotSignedIn(Exception):
     """There is no address or no token; the message says what to do."""
 
 
-class UnreadableFile(Exception):
-    """The settings file is there, and is not ours; the message says what to do."""
-
-
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What the file has."""
+class Given:
+    """What the command line names."""
 
-    url: str
-    token: str = field(repr=False)
+    url: str | None = None
     tenant: str | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,82 +39,85 @@ class Target:
     url: str
     token: str = field(repr=False)
     tenant: str | None
+    #: the file that the token is from, and whether others could read it until now
+    context: str | None = None
+    token_file: str | None = None
+    was_open: bool = False
 
 
-def path(environ: Mapping[str, str]) -> Path:
-    """The settings file, by the XDG rules."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    # XDG: a relative path is invalid and is to be ignored.
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
-    return home / "better-compute" / "settings.json"
-
-
-def target(
-    environ: Mapping[str, str], *, url: str | None = None, tenant: str | None = None
-) -> Target:
+def target(environ: Mapping[str, str], given: Given = Given()) -> Target:
     """What a command talks to.
 
     Raises:
-        NotSignedIn: no address, or no token for that address.
-        UnreadableFile: the file is broken, and is needed.
+        NotSignedIn: no address, or no token for that address; no such context.
+        Unusable: the configuration or the token's file is broken, and is needed.
     """
-    named_url = (url or environ.get(URL_VARIABLE, "")).strip().rstrip("/")
-    named_token = environ.get(TOKEN_VARIABLE, "").strip()
-    named_tenant = tenant or environ.get(TENANT_VARIABLE, "").strip() or None
-    if named_url and named_token:
-        return Target(named_url, named_token, named_tenant)
-    stored = read(path(environ))
-    if stored is None:
-        missing = TOKEN_VARIABLE if named_url else f"{URL_VARIABLE} and {TOKEN_VARIABLE}"
-        raise NotSignedIn(f"You are not signed in. Run `{LOGIN}`, or set {missing}.")
-    if named_token:
-        return Target(stored.url, named_token, named_tenant)
-    if named_url not in ("", stored.url):
+    named = {} if given.context else environ
+    url = (given.url or named.get(URL_VARIABLE, "")).strip().rstrip("/")
+    token = named.get(TOKEN_VARIABLE, "").strip()
+    tenant = given.tenant or named.get(TENANT_VARIABLE, "").strip() or None
+    if url and token:
+        return Target(url, token, tenant)
+    name, context = _chosen(environ, given, url)
+    if token:
+        return Target(context.url, token, tenant)
+    if url not in ("", context.url):
         raise NotSignedIn(
-            f"You are signed in at {stored.url}, not at {named_url}. "
-            f"Run `{LOGIN} --url {named_url}`, or set {TOKEN_VARIABLE}."
+            f"You are signed in at {context.url}, not at {url}. "
+            f"Run `{LOGIN} --url {url}`, or set {TOKEN_VARIABLE}."
         )
-    return Target(stored.url, stored.token, named_tenant or stored.tenant)
+    return _with_its_token(environ, name, context, tenant or context.tenant)
 
 
-def read(file: Path) -> Stored | None:
-    """What the file has; None where there is none.
+def chosen_name(environ: Mapping[str, str], given: Given, config: Config) -> str | None:
+    """The context that is meant: by flag, by variable, else the current one."""
+    return given.context or environ.get(CONTEXT_VARIABLE, "").strip() or config.current
 
-    Raises:
-        UnreadableFile: it cannot be read, or is not what we wrote.
-    """
+
+def preferred_output(environ: Mapping[str, str], given: Given) -> str | None:
+    """How the context prints; None where it does not say, or cannot be read."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return Stored(
-            url=str(content["url"]), token=str(content["token"]), tenant=content.get("tenant")
+        config = contexts.load(contexts.directory(environ))
+    except (Unusable, OSError):
+        return None  # said by whatever needs it
+    context = config.contexts.get(chosen_name(environ, given, config) or "")
+    return None if context is None else context.output
+
+
+def _chosen(environ: Mapping[str, str], given: Given, url: str) -> tuple[str, Context]:
+    config = contexts.load(contexts.directory(environ))
+    name = chosen_name(environ, given, config)
+    if name is not None and name in config.contexts:
+        return name, config.contexts[name]
+    if name is not None:
+        known = ", ".join(config.contexts) or "none"
+        raise NotSignedIn(f"There is no context {name}; there are: {known}. Run `{LOGIN}`.")
+    if config.contexts:
+        raise NotSignedIn(
+            f"No context is in use. Run `better-compute context use NAME`: "
+            f"{', '.join(config.contexts)}."
         )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnreadableFile(
-            f"{file} cannot be read ({type(error).__name__}). Remove it and run `{LOGIN}`."
-        ) from error
+    missing = TOKEN_VARIABLE if url else f"{URL_VARIABLE} and {TOKEN_VARIABLE}"
+    raise NotSignedIn(f"You are not signed in. Run `{LOGIN}`, or set {missing}.")
 
 
-def write(file: Path, stored: Stored) -> None:
-    """Replace the file, whole or not at all, readable by its owner alone.
-
-    Raises:
-        OSError: there is no room or no right to write it.
-    """
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".settings-", dir=file.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            json.dump(asdict(stored), opened, indent=2)
-            opened.write("\n")
-        Path(temporary).replace(file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
-
-
-def is_private(file: Path) -> bool:
-    """Whether nobody but its owner may read the file."""
-    return not file.stat().st_mode & 0o077
+def _with_its_token(
+    environ: Mapping[str, str], name: str, context: Context, tenant: str | None
+) -> Target:
+    variable = contexts.variable(context)
+    if variable is not None:
+        token = environ.get(variable, "").strip()
+        if not token:
+            raise NotSignedIn(f"The token of context {name} is in {variable}, which is not set.")
+        return Target(context.url, token, tenant, context=name)
+    kept = contexts.secret(contexts.directory(environ), name, context)
+    if kept is None:
+        raise NotSignedIn(f"Context {name} has no token. Run `{LOGIN} --context {name}`.")
+    return Target(
+        context.url,
+        kept.token,
+        tenant,
+        context=name,
+        token_file=str(kept.file),
+        was_open=kept.was_open,
+    )

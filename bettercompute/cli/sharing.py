@@ -2,7 +2,7 @@
 
 import click
 
-from bettercompute.cli import readers, views
+from bettercompute.cli import completing, readers, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.session import Session
 
@@ -18,7 +18,7 @@ def users() -> None:
 
 
 @users.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
 @sessions.command
 def add(session: Session, *, reservation_id: str, names: tuple[str, ...]) -> None:
@@ -27,7 +27,7 @@ def add(session: Session, *, reservation_id: str, names: tuple[str, ...]) -> Non
 
 
 @users.command()
-@click.argument("reservation_id", metavar="ID")
+@click.argument("reservation_id", metavar="ID", shell_complete=completing.live_reservations)
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
 @sessions.command
 def remove(session: Session, *, reservation_id: str, names: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 import click
 
-from bettercompute.cli import readers, times
+from bettercompute.cli import completing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table
 from bettercompute.cli.session import Session
@@ -38,7 +38,9 @@ class Groupings(click.ParamType[tuple[Grouping, ...]]):
     help="So many days up to now.",
 )
 @click.option("--by", type=Groupings(), default="pool", help="Any of day,pool,owner.")
-@click.option("--pool", metavar="POOL", help="Only this pool, by name or id.")
+@click.option(
+    "--pool", metavar="POOL", shell_complete=completing.pools, help="Only this pool, by name or id."
+)
 @sessions.command
 def usage(session: Session, *, days: int, by: tuple[Grouping, ...], pool: str | None) -> None:
     """How many GPU-hours your tenant's reservations had, and how many of them idle.

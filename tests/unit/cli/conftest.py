@@ -35,13 +35,14 @@ Serve = Callable[[Routes], WireServer]
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home; no variable of ours is set; it is Monday 2 March 2026, 09:00 in Berlin."""
-    for name in (settings.URL_VARIABLE, settings.TOKEN_VARIABLE, settings.TENANT_VARIABLE):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("URL", "TOKEN", "TENANT", "CONTEXT"):
+        monkeypatch.delenv(f"BETTER_COMPUTE_{name}", raising=False)
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     # The command line sets up no logging; the server's, set up in this process, is not its own.
     monkeypatch.setattr(logging.getLogger("httpx2"), "disabled", True)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TZ", "Europe/Berlin")
     monkeypatch.setattr(times, "now", lambda: times.from_ms(answers.NOW_MS - answers.HOUR_MS))
     return tmp_path

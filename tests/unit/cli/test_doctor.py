@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from bettercompute.cli import settings
+from bettercompute.cli import contexts, settings
+from bettercompute.cli.contexts import Config, Context
 from bettercompute.cli.exits import Exit
 from bettercompute.client.calls import Answer
 from tests.support import answers
@@ -61,9 +62,9 @@ def test_nobody_signed_in_is_the_first_thing_to_mend(run: Run) -> None:
 
 
 def test_a_broken_settings_file_is_found(run: Run) -> None:
-    file = settings.path(os.environ)
-    settings.write(file, settings.Stored("https://a.example", "bct_x"))
-    file.write_text("{")
+    where = contexts.directory(os.environ)
+    contexts.change(where, lambda config: config)
+    contexts.config_file(where).write_text("{")
     result = run("doctor", "--json")
     assert result.code == Exit.ERROR
     assert verdicts(result)["settings.target"] == "failed"
@@ -78,16 +79,18 @@ def test_an_address_that_is_none_is_found(run: Run, monkeypatch: pytest.MonkeyPa
 def test_a_file_that_others_may_read_is_warned_about(
     run: Run, healthy: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = settings.path(os.environ)
-    settings.write(file, settings.Stored(healthy.url, "bct_x", answers.TENANT_ID))
-    file.chmod(0o644)
+    for name in (settings.URL_VARIABLE, settings.TOKEN_VARIABLE, settings.TENANT_VARIABLE):
+        monkeypatch.delenv(name)
+    where = contexts.directory(os.environ)
+    here = Context(healthy.url, contexts.FILE, answers.TENANT_ID)
+    contexts.change(where, lambda _: Config("here", {"here": here}))
+    contexts.keep_secret(where, "here", url=healthy.url, token="bct_x")
+    contexts.token_file(where, "here").chmod(0o644)
     result = run("doctor", "--json")
     assert result.code == 0
     assert verdicts(result)["settings.private"] == "warning"
-    assert f"chmod 600 {file}" in advice(result, "settings.private")
-    for name in (settings.URL_VARIABLE, settings.TOKEN_VARIABLE, settings.TENANT_VARIABLE):
-        monkeypatch.delenv(name)
-    assert f"chmod 600 {file}" in run("get", "rsv_first").err
+    assert "tokens revoke" in advice(result, "settings.private")
+    assert verdicts(run("doctor", "--json"))["settings.private"] == "ok"
 
 
 def test_nobody_listening_is_unreachable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bettercompute.cli import settings
+from bettercompute.cli import contexts, settings
+from bettercompute.cli.contexts import Config, Context
 from bettercompute.cli.exits import Exit
 from tests.support import answers
 from tests.support.wire_server import WireServer
@@ -39,19 +40,25 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{TOKEN}\n"))
 
 
-def stored() -> settings.Stored | None:
-    return settings.read(settings.path(os.environ))
+def stored() -> tuple[str, str, str | None] | None:
+    """Address, token and tenant of the context in use."""
+    try:
+        found = settings.target(os.environ)
+    except settings.NotSignedIn:
+        return None
+    return found.url, found.token, found.tenant
 
 
 @pytest.mark.usefixtures("pipe")
 def test_a_good_token_is_kept_where_only_its_owner_reads_it(run: Run, server: WireServer) -> None:
     result = run("login", "--url", server.url + "/", "--token-stdin")
     assert result.code == 0
-    assert stored() == settings.Stored(server.url, TOKEN, "ten_acme")
-    file = settings.path(os.environ)
+    assert stored() == (server.url, TOKEN, "ten_acme")
+    file = contexts.token_file(contexts.directory(os.environ), "default")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert result.out == (
-        f"Signed in at {server.url} as alice.\n  Tenant   Acme (admin)\n  Kept in  {file}\n"
+        f"Signed in at {server.url} as alice.\n"
+        f"  Tenant   Acme (admin)\n  Context  default\n  Kept in  {file}\n"
     )
     assert TOKEN not in result.out + result.err
 
@@ -78,7 +85,7 @@ def test_at_a_terminal_it_asks_and_does_not_show_the_token(
     monkeypatch.setattr("bettercompute.cli.login.click.prompt", prompt)
     assert run("login").code == 0
     assert asked == [("Address of the server", False), ("API token", True)]
-    assert stored() == settings.Stored(server.url, TOKEN, "ten_acme")
+    assert stored() == (server.url, TOKEN, "ten_acme")
 
 
 def test_without_a_terminal_it_says_how_to_give_the_token(
@@ -92,8 +99,8 @@ def test_without_a_terminal_it_says_how_to_give_the_token(
 
 
 @pytest.mark.usefixtures("pipe")
-def test_a_bad_token_is_not_kept(run: Run, serve: Serve) -> None:
-    server = serve({WHOAMI: answers.refusal(401, "UNAUTHENTICATED", "unknown token")})
+def test_a_bad_token_is_not_kept(run: Run, server: WireServer) -> None:
+    server.answer = lambda _: answers.refusal(401, "UNAUTHENTICATED", "unknown token")
     result = run("login", "--url", server.url, "--token-stdin")
     assert result.code == Exit.NOT_AUTHENTICATED
     assert "unknown token" in result.err
@@ -102,11 +109,13 @@ def test_a_bad_token_is_not_kept(run: Run, serve: Serve) -> None:
 
 @pytest.mark.usefixtures("pipe")
 def test_a_failed_login_leaves_the_earlier_one(run: Run, server: WireServer, home: Path) -> None:
-    earlier = settings.Stored("https://a.example", "bct_earlier", "ten_acme")
-    settings.write(settings.path(os.environ), earlier)
+    where = contexts.directory(os.environ)
+    before = Context("https://a.example", contexts.FILE, "ten_acme")
+    contexts.change(where, lambda _: Config("a", {"a": before}))
+    contexts.keep_secret(where, "a", url="https://a.example", token="bct_earlier")
     server.answer = lambda _: answers.refusal(401, "UNAUTHENTICATED")
     assert run("login", "--url", server.url, "--token-stdin").code == Exit.NOT_AUTHENTICATED
-    assert stored() == earlier
+    assert stored() == ("https://a.example", "bct_earlier", "ten_acme")
 
 
 @pytest.mark.usefixtures("pipe")
@@ -124,7 +133,28 @@ def test_the_tenant_that_is_named_is_kept(run: Run, server: WireServer) -> None:
     assert json.loads(result.out)["tenantId"] == "ten_globex"
     found = stored()
     assert found is not None
-    assert found.tenant == "ten_globex"
+    assert found[2] == "ten_globex"
+
+
+def test_another_server_is_another_context_and_the_same_is_the_same(
+    run: Run, server: WireServer, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sign_in(*more: str) -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{TOKEN}\n"))
+        done = run("login", "--token-stdin", "--json", *more)
+        return str(json.loads(done.out)["context"])
+
+    assert sign_in("--url", server.url) == "default"
+    other = serve({WHOAMI: answers.answer(answers.whoami("globex"))})
+    monkeypatch.delenv(settings.URL_VARIABLE)
+    monkeypatch.delenv(settings.TOKEN_VARIABLE)
+    monkeypatch.delenv(settings.TENANT_VARIABLE)
+    port = other.url.rpartition(":")[2]
+    assert sign_in("--url", other.url) == f"127.0.0.1-{port}"
+    assert stored() == (other.url, TOKEN, "ten_globex")
+    assert sign_in("--url", server.url) == "default"
+    assert sign_in("--url", server.url, "--context", "mine") == "mine"
+    assert json.loads(run("context", "--json").out)["items"][-1]["current"] is True
 
 
 @pytest.mark.parametrize(
