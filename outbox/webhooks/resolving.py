@@ -7,6 +7,7 @@ saves the question for each of a burst: whoever connects judges them every time.
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 import threading
@@ -29,7 +30,7 @@ Lookup = Callable[[str], Answer]
 
 
 class Unresolved(Exception):
-    """There are no addresses of this name, or nobody says which."""
+    """This name has no address."""
 
 
 def system(name: str) -> Answer:
@@ -53,8 +54,40 @@ class Resolver:
         self._kept: dict[str, tuple[float, Future[Answer]]] = {}
         self._quick_names: set[str] = set()
 
-    def ask(self, name: str) -> Future[Answer]:
-        """The answer to come; never cancel it, others may wait for it too."""
+    def answer(self, name: str, *, seconds: float) -> Answer:
+        """The addresses of a name; the calling thread waits.
+
+        Raises:
+            Unresolved: there are none.
+            TimeoutError: no answer in time; the question goes on, for whoever asks next.
+        """
+        return _found(self._ask(name), seconds)
+
+    async def addresses(self, name: str, *, seconds: float) -> Answer:
+        """The same, waiting in an event loop."""
+        asked = self._ask(name)
+        loop, answered = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(answered.set)
+
+        asked.add_done_callback(tell)
+        async with asyncio.timeout(seconds):
+            await answered.wait()
+        return _found(asked, 0)
+
+    def forget_answers(self) -> None:
+        """Ask anew for each name, as after a while."""
+        with self._lock:
+            self._kept.clear()
+
+    def close(self) -> None:
+        """Ask no more."""
+        for threads in (self._quick, self._other):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, name: str) -> Future[Answer]:
         with self._lock:
             until, known = self._kept.get(name, (0.0, None))
             if known is not None and time.monotonic() < until:
@@ -62,39 +95,23 @@ class Resolver:
             if name in self._asked:
                 return self._asked[name]
             threads = self._quick if name in self._quick_names else self._other
-            asked = threads.submit(self._answer, name)
+            asked = threads.submit(self._look_up, name)
             self._asked[name] = asked
-            asked.add_done_callback(lambda done: self._forget_asking(name, done))
+            asked.add_done_callback(lambda done: self._keep(name, done))
             return asked
 
-    async def addresses(self, name: str, *, seconds: float) -> Answer:
-        """The addresses of a name.
-
-        Raises:
-            Unresolved: there are none.
-            TimeoutError: no answer in time; the question goes on, for whoever asks next.
-        """
-        answer = asyncio.wrap_future(self.ask(name))
-        done, _ = await asyncio.wait([answer], timeout=seconds)
-        if not done:
-            raise TimeoutError
-        return answer.result()
-
-    def close(self) -> None:
-        """Ask no more."""
-        for threads in (self._quick, self._other):
-            threads.shutdown(wait=False, cancel_futures=True)
-
-    def _answer(self, name: str) -> Answer:
+    def _look_up(self, name: str) -> Answer:
         began = time.monotonic()
         try:
             return self._lookup(name)
+        except Unresolved:
+            return ()
         finally:
             quick = time.monotonic() - began < QUICK_SECONDS
             with self._lock:
                 (self._quick_names.add if quick else self._quick_names.discard)(name)
 
-    def _forget_asking(self, name: str, done: Future[Answer]) -> None:
+    def _keep(self, name: str, done: Future[Answer]) -> None:
         with self._lock:
             del self._asked[name]
             if len(self._kept) >= KEPT_MAX:
@@ -102,6 +119,16 @@ class Resolver:
                 self._quick_names.clear()
             if not done.cancelled():
                 self._kept[name] = (time.monotonic() + KEPT_SECONDS, done)
+
+
+def _found(asked: Future[Answer], seconds: float) -> Answer:
+    try:
+        found = asked.result(seconds)
+    except futures.CancelledError:  # whoever looked it up was closed
+        found = ()
+    if not found:
+        raise Unresolved
+    return found
 
 
 def absolute(target: Target, *, rules: Rules) -> str:
@@ -121,8 +148,8 @@ def refuse_inner(target: Target, *, rules: Rules, resolver: Resolver, seconds: f
     if target.address is not None:
         return  # parse judged it
     try:
-        found = resolver.ask(absolute(target, rules=rules)).result(timeout=seconds)
-    except (Unresolved, TimeoutError, futures.CancelledError):
+        found = resolver.answer(absolute(target, rules=rules), seconds=seconds)
+    except (Unresolved, TimeoutError):
         return
     if not addresses.all_allowed(found, rules=rules):
         raise addresses.Refused(f"{target.host} has an address that is not public")

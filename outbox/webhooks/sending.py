@@ -126,6 +126,7 @@ class Sender:
         self._rules = rules
         self._limits = limits or Limits()
         self._resolver = resolver or Resolver()
+        self._own_resolver = resolver is None
         self._tls = tls or httpcore2.default_ssl_context()
         self._tls.set_alpn_protocols(["http/1.1"])
         self._idle = connections.Idle()
@@ -144,7 +145,8 @@ class Sender:
     async def aclose(self) -> None:
         """Close what is open; what is in flight should have ended."""
         await self._idle.aclose()
-        self._resolver.close()
+        if self._own_resolver:
+            self._resolver.close()
 
     async def send(self, request: Request) -> Attempt:
         """Try once."""
