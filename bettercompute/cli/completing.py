@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from click.shell_completion import CompletionItem
 from bettercompute.cli import contexts as stored
 from bettercompute.cli import private, times
 from bettercompute.cli import session as sessions
+from bettercompute.cli.output import printable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
 
@@ -32,6 +34,8 @@ OFFERED_MAX = 100
 
 Named = list[tuple[str, str]]  # what is typed, and what is said of it
 Ask = Callable[["Client"], Named]
+#: What is offered lands on a command line as it is, so nothing that a shell would act on.
+_TYPEABLE = re.compile(r"[\w@][\w@.:+-]*\Z")
 LIVE = ("awaiting-confirmation", "pending", "placed", "binding", "active")
 
 
@@ -69,7 +73,13 @@ def live_reservations(
 
 
 def _ask_pools(client: "Client") -> Named:
-    return [(pool.name, f"{pool.free} of {pool.total} free") for pool in client.pools.list()]
+    return [
+        (
+            pool.name if _TYPEABLE.match(pool.name) else pool.id,
+            f"{pool.free} of {pool.total} free",
+        )
+        for pool in client.pools.list()
+    ]
 
 
 def _ask_nodes(client: "Client") -> Named:
@@ -90,12 +100,14 @@ def _ask_some(client: "Client", states: tuple[str, ...]) -> Named:
 
     listed = client.reservations.list(states=states, page_size=OFFERED_MAX)
     found = [each for each, _ in zip(listed, range(OFFERED_MAX), strict=False)]
-    return [(each.id, f"{each.state}, {views.devices(each.request)}") for each in found]
+    return [(each.id, f"{each.state} {views.devices(each.request)}") for each in found]
 
 
 def _items(named: Named, incomplete: str) -> list[CompletionItem]:
     return [
-        CompletionItem(name, help=about) for name, about in named if name.startswith(incomplete)
+        CompletionItem(name, help=printable(about).replace("\n", " "))
+        for name, about in named
+        if name.startswith(incomplete) and _TYPEABLE.match(name)
     ]
 
 
