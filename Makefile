@@ -107,7 +107,7 @@ seed: setup ## Seed the database of DATABASE_URL with the demo
 	$(MANAGE) seed
 
 lock: ## Resolve the dependencies again; needs uv
-	uv pip compile pyproject.toml --extra server --extra embedded --group test --group lint \
+	uv pip compile pyproject.toml --extra server --extra embedded --extra otel --group test --group lint \
 		--group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --quiet --output-file requirements.lock
 

@@ -7,6 +7,7 @@ sleeps here.
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +22,10 @@ from pydantic import BaseModel
 
 from bettercompute import clock, errors
 from bettercompute.coordination.heart import Heart
-from bettercompute.web import bridge, health, longpoll, problems, requests
+from bettercompute.telemetry import otel
+from bettercompute.web import bridge, health, longpoll, problems, requests, serving
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
+from bettercompute.web.serving import Served
 
 Found = TypeVar("Found")
 
@@ -54,19 +57,31 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         case "lifespan":
             await _lifespan(receive, send)
         case "http":
-            answer = await _answer(scope, receive)
-            if answer is not None:
-                await bridge.send(answer, send)
+            await _serve(scope, receive, send)
         case "websocket":
             await send({"type": "websocket.close", "code": 1000})
+
+
+async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request, and count it."""
+    served = Served("web", scope["method"], scope["path"])
+    scope[serving.ENVIRON] = served
+    answer = await _answer(scope, receive)
+    if answer is None:
+        served.end(serving.CLIENT_GONE)
+        return
+    await bridge.send(answer, send)
+    served.end(answer.status, bytes_sent=len(answer.body))
 
 
 async def _answer(scope: Scope, receive: Receive) -> Answer | None:
     """The answer; None when the client went away first."""
     probes = scope["method"] in {"GET", "HEAD"}  # Django refuses the others
     if probes and scope["path"] == health.HEALTH_PATH:
+        _as_probe(scope)
         return _plain(200, health.ALIVE)
     if probes and scope["path"] == health.READY_PATH:
+        _as_probe(scope)
         found = await health.ready_soon()
         return _plain(found.status, found.body)
     try:
@@ -84,6 +99,12 @@ async def _from_django(scope: Scope, body: bytes, receive: Receive) -> Answer | 
         return answer
     answer.headers = answer.without(longpoll.MARKER)
     return await longpoll.hold(answer, longpoll.Marker.read(marker), look=_look, receive=receive)
+
+
+def _as_probe(scope: Scope) -> None:
+    """Nobody wants to read of every probe."""
+    served: Served = scope[serving.ENVIRON]
+    served.route, served.level = served.path, logging.DEBUG
 
 
 def _check_headers(headers: dict[bytes, bytes]) -> None:
@@ -119,6 +140,8 @@ def _problem(scope: Scope, error: errors.ApiError) -> Answer:
     headers = dict(scope["headers"])
     presented = headers.get(b"x-request-id", b"").decode("latin-1")
     identifier = requests.identify(presented)
+    served: Served = scope[serving.ENVIRON]
+    served.who = {"request_id": identifier}
     named = {
         "content-type": problems.MEDIA_TYPE,
         requests.HEADER.lower(): identifier,
@@ -156,10 +179,12 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            otel.start("web")
             _heart.start()
             await send({"type": "lifespan.startup.complete"})
         else:
             await asyncio.to_thread(_heart.stop)
+            await asyncio.to_thread(otel.stop)
             _looking.shutdown(wait=False, cancel_futures=True)
             await send({"type": "lifespan.shutdown.complete"})
             return

@@ -764,6 +764,7 @@ CREATE TABLE outbox (
     subject text NOT NULL,
     data jsonb NOT NULL,
     time timestamp with time zone DEFAULT compute_now() NOT NULL,
+    origin text,
     CONSTRAINT outbox_pkey PRIMARY KEY (seq),
     CONSTRAINT outbox_id_key UNIQUE (id)
 );
@@ -1039,6 +1040,7 @@ CREATE TABLE work_queue (
     last_error text NOT NULL,
     enqueued_at timestamp with time zone DEFAULT compute_now() NOT NULL,
     failing_since timestamp with time zone,
+    origin text,
     CONSTRAINT work_queue_pkey PRIMARY KEY (id),
     CONSTRAINT work_queue_one_row_per_key UNIQUE (kind, key)
 );

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bettercompute import ids, sql
+from bettercompute.telemetry import tracing
 from outbox import catalog
 
 EVENTS = sql.load(__package__, "events")
@@ -43,6 +44,7 @@ def publish_many(events: Iterable[NewEvent]) -> None:
         tenants=[event.tenant_id for event in rows],
         subjects=[event.subject for event in rows],
         bodies=[_body(event) for event in rows],
+        origin=tracing.origin(),
     )
 
 

@@ -19,6 +19,7 @@ class Event(models.Model):
     subject = models.TextField(help_text="what it is about: reservation/rsv_…")
     data = models.JSONField(default=dict)
     time = models.DateTimeField(db_default=ComputeNow())
+    origin = models.TextField(null=True, help_text="the trace and request it came from")
 
     class Meta:
         db_table = "outbox"

@@ -29,14 +29,18 @@ class EventRow:
     subject: str
     data: dict[str, Any]
     time: datetime
+    origin: str | None = None  #: the trace and request it came from: ``tracing.from_origin``
 
 
 def event(row: sql.Row) -> EventRow:
-    """An event from the columns that every statement here selects."""
-    txid, seq, event_id, type_, tenant_id, subject, data, time = row
+    """An event from the columns that every statement here selects.
+
+    Only what goes on to others needs its origin.
+    """
+    txid, seq, event_id, type_, tenant_id, subject, data, time, *origin = row
     # Django switches psycopg's JSON loading off: the column comes as text.
     return EventRow(
-        Position(txid, seq), event_id, type_, tenant_id, subject, json.loads(data), time
+        Position(txid, seq), event_id, type_, tenant_id, subject, json.loads(data), time, *origin
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from bettercompute import states, transitions
 from bettercompute.coordination import workqueue
 from bettercompute.states import AllocationState, ReservationState
+from bettercompute.telemetry import metrics
 from outbox import events
 from reservations.models import Allocation, Reservation
 
@@ -81,6 +82,7 @@ def move(
         after=after,
         values=values,
     )
+    metrics.count_on_commit(metrics.RESERVATION_MOVES, state=str(after))
     _remember(reservation, after, values)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bettercompute import clock
 from bettercompute.states import ReservationState
+from bettercompute.telemetry import metrics
 from pools.planner.reasons import Reason
 from reservations import conditions, lifecycle, moments, trials
 from reservations.conditions import ConditionType
@@ -32,6 +33,8 @@ def record(
 
     One that did not fit is woken for its next try, unless its pool tries the whole line again.
     """
+    placer = "queued" if retried_by_pool else "direct"
+    metrics.count_on_commit(metrics.PLACEMENTS, placer=placer, outcome=_in_a_word(outcome))
     if isinstance(outcome, Placed):
         _placed(reservation, outcome, effects, values or {})
         return
@@ -39,6 +42,12 @@ def record(
     if not retried_by_pool:
         retry = moments.RIVAL_RETRY if outcome.lost_to_rivals else moments.PENDING_RETRY
         effects.wake(lifecycle.KIND, reservation.id, reservation.read_at + retry)
+
+
+def _in_a_word(outcome: Placed | Unplaced) -> str:
+    if isinstance(outcome, Placed):
+        return "placed"
+    return "lost" if outcome.lost_to_rivals else "no-fit"
 
 
 def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from django.db import transaction
 
 from bettercompute import clock, failpoints, ids
 from bettercompute.failpoints import Failpoint
+from bettercompute.telemetry import metrics, tracing
 from nodes import assignments, bookings, eligibility, resources
 from nodes.assignments import PlannedAssignment
 from nodes.eligibility import Locked, LockedDevice
@@ -100,14 +101,23 @@ class _Lost(Exception):
 def look(claim: Claim, *, exclude_nodes: frozenset[str] = frozenset()) -> Plan | NoFit:
     """Where it would fit now. Takes no locks; ``place`` decides."""
     window = claim.window(clock.now())
-    return snapshot.find(
-        claim.pool_id,
-        claim.demand,
-        start=window.start,
-        end=window.end,
-        rng=chance.RNG,
-        exclude_nodes=exclude_nodes,
-    )
+    with tracing.span("plan", attributes=_about(claim)), metrics.placing("plan"):
+        return snapshot.find(
+            claim.pool_id,
+            claim.demand,
+            start=window.start,
+            end=window.end,
+            rng=chance.RNG,
+            exclude_nodes=exclude_nodes,
+        )
+
+
+def _about(claim: Claim) -> dict[str, tracing.Value]:
+    """What a span says of it."""
+    return {
+        "better_compute.reservation_id": claim.reservation_id,
+        "better_compute.pool_id": claim.pool_id,
+    }
 
 
 def place(
@@ -168,7 +178,22 @@ def _commit(
     giving_back: Sequence[Allocation],
     room: Sequence[Room] = (),
 ) -> Placed:
-    """One attempt, in the lock order: nodes, devices, bookings, resources."""
+    """One attempt, in the lock order: nodes, devices, bookings, resources.
+
+    Raises:
+        _Lost: rivals, or a change of eligibility, were faster.
+    """
+    with tracing.span("book", attributes=_about(claim)), metrics.placing("book"):
+        return _book(claim, plan, window, giving_back, room)
+
+
+def _book(
+    claim: Claim,
+    plan: Plan,
+    window: Window,
+    giving_back: Sequence[Allocation],
+    room: Sequence[Room],
+) -> Placed:
     locked = eligibility.lock(node_ids=plan.node_ids, device_ids=plan.device_ids)
     gone = unfit(claim.demand, plan, locked, window)
     if gone:

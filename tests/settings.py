@@ -20,6 +20,7 @@ WEBHOOK_NETWORKS = env.networks("127.0.0.1, ::1")
 WEBHOOK_PLAIN_HTTP = True
 # One address makes all of a test run's attempts; the tests of limits set their own.
 ATTEMPTS_PER_MINUTE = 0
+METRICS_DIRECTORY = None  # a test reads what its own process counted
 # Static files straight from where they are: nothing is collected for a test.
 STATIC_ROOT = None
 WHITENOISE_USE_FINDERS = True

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx2
 
+from bettercompute import ids
 from nodes.protocol import codes
 
 CALL_SECONDS = 10.0
@@ -65,7 +66,10 @@ class Link:
         seconds: float = CALL_SECONDS,
     ) -> bytes:
         """The body of a good answer. Raises: Unreachable, SessionEnded, Superseded, Refused."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        request_id = ids.new("req")  # the gateway's log has it too
+        headers = {"X-Request-Id": request_id}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         address = self._current
@@ -79,10 +83,10 @@ class Link:
             )
         except (httpx2.RequestError, OSError) as error:
             self._move_on(address)
-            raise Unreachable(f"{self._addresses[address]}: {error!r}") from error
+            raise Unreachable(f"{self._addresses[address]}: {error!r} ({request_id})") from error
         if answer.status_code >= 500 or answer.status_code == httpx2.codes.TOO_MANY_REQUESTS:
             self._move_on(address)
-        _raise_for(answer)
+        _raise_for(answer, request_id)
         return answer.content
 
     def _move_on(self, failed: int) -> None:
@@ -111,12 +115,12 @@ class Backoff:
         self._failures = 0
 
 
-def _raise_for(answer: httpx2.Response) -> None:
+def _raise_for(answer: httpx2.Response, request_id: str) -> None:
     if answer.status_code < 300:
         return
     problem = _problem(answer)
     code, detail = problem.get("code", ""), problem.get("detail", "")
-    said = f"{answer.status_code} {code}: {detail}"
+    said = f"{answer.status_code} {code}: {detail} ({request_id})"
     if code == codes.SESSION_SUPERSEDED:
         raise Superseded(said)
     if answer.status_code == httpx2.codes.UNAUTHORIZED:

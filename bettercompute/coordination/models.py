@@ -38,6 +38,7 @@ class WorkItem(models.Model):
     failing_since = models.DateTimeField(null=True, help_text="the first of these failures")
     last_error = models.TextField(default="")
     enqueued_at = models.DateTimeField(db_default=ComputeNow())
+    origin = models.TextField(null=True, help_text="the trace and request that asked for it last")
 
     class Meta:
         db_table = "work_queue"

@@ -11,6 +11,7 @@ only the shard's holder commits (C30). What a run may meet:
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,8 @@ from bettercompute.coordination.holdings import Held, Holdings
 from bettercompute.coordination.leases import Lease
 from bettercompute.coordination.workqueue import Claim
 from bettercompute.failpoints import Failpoint
+from bettercompute.telemetry import metrics, tracing
+from bettercompute.telemetry.tracing import Span
 
 log = logging.getLogger(__name__)
 
@@ -101,24 +104,37 @@ class Runner:
         return len(claims)
 
     def _run(self, claim: Claim, held: Held) -> None:
-        epoch = held.lease.epoch
-        with contextvars.bound_contextvars(kind=claim.kind, key=claim.key, epoch=epoch):
-            failpoints.reach(Failpoint.WORK_CLAIMED)
-            try:
-                outcome = self._reconcile(claim, held)
-            except LeaseLost:
+        kind, parent = tracing.Kind.CONSUMER, tracing.from_origin(claim.origin)
+        known = {"kind": claim.kind, "key": claim.key, "epoch": held.lease.epoch}
+        metrics.WORK_DELAY_SECONDS.labels(claim.kind).observe(claim.late.total_seconds())
+        began = time.perf_counter()
+        with (
+            tracing.entered(f"reconcile {claim.kind}", kind=kind, parent=parent) as span,
+            contextvars.bound_contextvars(**known),
+        ):
+            span.set("better_compute.key", claim.key)
+            ended = self._try(claim, held, span)
+        metrics.WORK_SECONDS.labels(claim.kind).observe(time.perf_counter() - began)
+        metrics.WORK_RUNS.labels(claim.kind, ended).inc()
+
+    def _try(self, claim: Claim, held: Held, span: Span) -> str:
+        """Reconcile and finish; answers how it ended, for the metrics."""
+        failpoints.reach(Failpoint.WORK_CLAIMED)
+        try:
+            outcome = self._reconcile(claim, held)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            if _database_is_gone(error):
                 raise
-            except Exception as error:
-                if _database_is_gone(error):
-                    raise
-                log.exception(
-                    "%s %s failed (attempt %s)", claim.kind, claim.key, claim.attempts + 1
-                )
-                workqueue.fail(claim, f"{type(error).__name__}: {error}")
-                return
-            failpoints.reach(Failpoint.WORK_RECONCILED)
-            next_at = outcome.instant if isinstance(outcome, At) else None
-            workqueue.finish(claim, next_at=next_at)
+            log.exception("%s %s failed (attempt %s)", claim.kind, claim.key, claim.attempts + 1)
+            span.fail(error)
+            workqueue.fail(claim, f"{type(error).__name__}: {error}")
+            return "failed"
+        failpoints.reach(Failpoint.WORK_RECONCILED)
+        next_at = outcome.instant if isinstance(outcome, At) else None
+        workqueue.finish(claim, next_at=next_at)
+        return "done" if next_at is None else "again"
 
     def _reconcile(self, claim: Claim, held: Held) -> Outcome:
         handler = self.handlers.get(claim.kind)

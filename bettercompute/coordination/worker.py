@@ -17,12 +17,14 @@ from typing import Any
 from celery.signals import worker_init, worker_shutdown
 from django.conf import settings
 from django.db import Error, connections
+from structlog import contextvars
 
 from bettercompute import clock
 from bettercompute.coordination import reconnecting
 from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.coordination.holdings import Holdings
 from bettercompute.coordination.runner import Reconcile, Runner
+from bettercompute.telemetry import metrics, otel
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +77,9 @@ class Worker:
             if held is None:
                 return 0
             self._done_at[name] = clock.now()
-            try:
-                job.function(partial(self.holdings.fenced, held))
-            except LeaseLost:
-                log.info("the periodic job %s goes on elsewhere", name)
-            except Exception:
-                # The loop's edge: one job's failure stops neither the others nor its next turn.
-                log.exception("the periodic job %s failed", name)
-                reconnecting.drop_if_broken()
+            with contextvars.bound_contextvars(job=name), metrics.JOB_SECONDS.labels(name).time():
+                ended = _run(name, job, partial(self.holdings.fenced, held))
+            metrics.JOB_RUNS.labels(name, ended).inc()
         return 1
 
     def start(self) -> None:
@@ -109,6 +106,21 @@ class Worker:
         connections.close_all()
 
 
+def _run(name: str, job: Job, fence: Fence) -> str:
+    """Do a job; answers how it ended, for the metrics."""
+    try:
+        job.function(fence)
+    except LeaseLost:
+        log.info("the periodic job %s goes on elsewhere", name)
+        return "lost"
+    except Exception:
+        # The loop's edge: one job's failure stops neither the others nor its next turn.
+        log.exception("the periodic job %s failed", name)
+        reconnecting.drop_if_broken()
+        return "failed"
+    return "done"
+
+
 @cache
 def current() -> Worker:
     """This process's worker, wired as ``settings.WIRING`` says."""
@@ -119,9 +131,11 @@ def current() -> Worker:
 # At init, not when ready: a worker is ready only once it has reached the broker.
 @worker_init.connect  # type: ignore[untyped-decorator]  # Celery has no types
 def _start(**_: Any) -> None:
+    otel.start("worker")
     current().start()
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator]  # likewise
 def _stop(**_: Any) -> None:
     current().stop()
+    otel.stop()

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from bettercompute import sql
 from bettercompute.coordination import hints
+from bettercompute.telemetry import tracing
 
 WORKQUEUE = sql.load(__package__, "workqueue")
 
@@ -34,6 +35,8 @@ class Claim:
     gen: int
     attempts: int
     not_before: datetime
+    late: timedelta
+    origin: str | None  # of the work that asked for it last: ``tracing.origin``
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def enqueue_many(wanted: Iterable[Wanted]) -> None:
         keys=[key for _, key, _ in rows],
         shards=[shard_of(key) for _, key, _ in rows],
         times=[when for _, _, when in rows],
+        origin=tracing.origin(),
     )
     if any(when is None for _, _, when in rows):
         hints.send_on_commit()
@@ -95,7 +99,9 @@ def finish(claim: Claim, *, next_at: datetime | None = None) -> bool:
     if next_at is None:
         finished = WORKQUEUE.run("finish", id=claim.id, gen=claim.gen)
     else:
-        finished = WORKQUEUE.run("postpone", id=claim.id, gen=claim.gen, next_at=next_at)
+        finished = WORKQUEUE.run(
+            "postpone", id=claim.id, gen=claim.gen, next_at=next_at, origin=tracing.origin()
+        )
     if not finished:
         WORKQUEUE.run("leave", id=claim.id, gen=claim.gen)
     return finished == 1

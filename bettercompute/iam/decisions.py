@@ -16,6 +16,7 @@ import structlog
 from bettercompute.errors import AccessDenied, Unavailable
 from bettercompute.iam import cedar, explain, policies
 from bettercompute.iam.callers import Caller
+from bettercompute.telemetry import metrics, tracing
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +98,11 @@ def decide(
         Unavailable: the engine failed. Nothing was decided; the same key may try again.
     """
     compiled = policies.compiled(caller.tenant_id, caller.fingerprint)
-    return judge(compiled, caller, action, resource_id=resource_id, attributes=attributes)
+    with tracing.span("decide", attributes={"better_compute.action": action}) as span:
+        decision = judge(compiled, caller, action, resource_id=resource_id, attributes=attributes)
+        span.set("better_compute.effect", decision.effect)
+    metrics.DECISIONS.labels(decision.effect).inc()
+    return decision
 
 
 def judge(

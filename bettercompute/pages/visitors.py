@@ -10,6 +10,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 from zoneinfo import ZoneInfo
 
+import structlog
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirectBase
@@ -70,6 +71,7 @@ def _visitor(request: HttpRequest) -> Visitor | None:
     seat = _seat(identity, request.session.get(TENANT))
     if seat is None:
         return None
+    structlog.contextvars.bind_contextvars(account_id=identity.account_id, tenant_id=seat.tenant_id)
     return Visitor(
         caller=callers.for_tenant(identity, seat.tenant_id),
         tenant_name=seat.name,

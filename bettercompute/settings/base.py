@@ -192,3 +192,10 @@ CELERY_BEAT_SCHEDULE = {
 
 LOGGING_CONFIG = None  # bettercompute.web.logs configures structlog and the standard library
 LOG_FORMAT = ENV.bettercompute_log_format
+LOG_LEVEL = env.log_level(ENV.bettercompute_log_level)
+LOG_LEVELS = env.log_levels(ENV.bettercompute_log_levels)
+
+# What processes of one host count, each in files of its own; None keeps it in their memory.
+METRICS_DIRECTORY: Path | None = ENV.bettercompute_data / "metrics"
+# Whoever has it may read /metrics; without one, only operators may, with tokens of theirs.
+METRICS_TOKEN = ENV.bettercompute_metrics_token.get_secret_value()

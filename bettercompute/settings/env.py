@@ -1,9 +1,11 @@
 """Typed reads of the environment; no other module of the settings looks at it."""
 
+import logging
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -25,6 +27,9 @@ class Environment(BaseSettings):
     bettercompute_attempts_per_minute: int = Field(default=60, ge=0)
     bettercompute_web_threads: int = 8
     bettercompute_log_format: str = "console"
+    bettercompute_log_level: str = "INFO"
+    bettercompute_log_levels: str = ""
+    bettercompute_metrics_token: SecretStr = SecretStr("")
     bettercompute_event_retention_days: int = Field(default=30, ge=1)
     bettercompute_webhook_networks: str = ""
     bettercompute_webhook_plain_http: bool = False
@@ -63,6 +68,27 @@ def networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
         ValueError: one of them is none, or has bits of a host.
     """
     return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
+
+
+def log_levels(text: str) -> dict[str, str]:
+    """``reservations=DEBUG,bettercompute.access=WARNING``, by logger.
+
+    Raises:
+        ImproperlyConfigured: a part of it is no such thing.
+    """
+    levels = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, level = (each.strip() for each in part.partition("="))
+        levels[name] = log_level(level)
+    return levels
+
+
+def log_level(text: str) -> str:
+    """A level's name. Raises: ImproperlyConfigured."""
+    level = text.strip().upper()
+    if level not in logging.getLevelNamesMapping():
+        raise ImproperlyConfigured(f"{text!r} is no level of logs: DEBUG, INFO, WARNING, ERROR.")
+    return level
 
 
 def celery_broker(redis_url: str) -> str:

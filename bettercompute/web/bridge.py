@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote, unquote_to_bytes
 
+from bettercompute.web import serving
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -121,6 +123,7 @@ def environ_of(scope: Scope, body: bytes) -> Environ:
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
+        serving.ENVIRON: scope.get(serving.ENVIRON),
     }
     _add_headers(environ, scope["headers"])
     environ["CONTENT_LENGTH"] = str(len(body)) if body else environ.get("CONTENT_LENGTH", "")

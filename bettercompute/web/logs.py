@@ -108,10 +108,11 @@ def _standard_library(shared: list[Any]) -> dict[str, Any]:
             }
         },
         "handlers": {"stderr": {"()": Stderr, "formatter": "structured"}},
-        "root": {"handlers": ["stderr"], "level": "INFO"},
+        "root": {"handlers": ["stderr"], "level": settings.LOG_LEVEL},
         "loggers": {
             # A 4xx is the client's business and answered; the server's own errors are logged.
             "django.request": {"level": "ERROR"},
             "django.security": {"level": "ERROR"},
+            **{name: {"level": level} for name, level in settings.LOG_LEVELS.items()},
         },
     }

@@ -9,7 +9,9 @@ from django.http.response import HttpResponseBase
 
 from bettercompute import ids, outages
 from bettercompute.errors import InvalidInput
-from bettercompute.web import pages, problems
+from bettercompute.telemetry import tracing
+from bettercompute.web import pages, problems, serving
+from bettercompute.web.serving import Served
 
 HEADER = "X-Request-Id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{8,64}\Z")
@@ -22,13 +24,24 @@ class RequestContextMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Give the request its id, and say it in the answer."""
+        """Give the request its id and its trace, and say the id in the answer."""
         identifier = identify(request.META.get("HTTP_X_REQUEST_ID"))
         request.request_id = identifier  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=identifier)
-        response = self.get_response(request)
+        served: Served | None = request.META.get(serving.ENVIRON)
+        alone = served is None
+        if served is None:
+            served = Served("web", request.method or "", request.path)
+        parent = tracing.read(request.META.get("HTTP_TRACEPARENT"))
+        with tracing.entered(
+            "request", kind=tracing.Kind.SERVER, parent=parent, request_id=identifier
+        ) as span:
+            response = self.get_response(request)
+            served.describe(request)
+            _describe(span, served, response.status_code)
         response[HEADER] = identifier
+        if alone:
+            served.end(response.status_code, bytes_sent=_length(response))
         return response
 
     def process_exception(self, request: HttpRequest, exc: Exception) -> HttpResponse | None:
@@ -69,6 +82,19 @@ def _place_of_nul(request: HttpRequest) -> str | None:
         if any("\x00" in text for text in [name, *values]):
             return name.replace("\x00", "\\u0000")
     return None
+
+
+def _describe(span: tracing.Span, served: Served, status: int) -> None:
+    span.name(f"{served.method} {served.route}")
+    span.set("http.request.method", served.method)
+    span.set("http.route", served.route)
+    span.set("http.response.status_code", status)
+    for name, value in served.who.items():
+        span.set(f"better_compute.{name}", value)
+
+
+def _length(response: HttpResponseBase) -> int:
+    return 0 if response.streaming else len(getattr(response, "content", b""))
 
 
 def identify(presented: str | None) -> str:

@@ -15,6 +15,7 @@ the view runs (A5).
 
 from typing import Any, NoReturn
 
+import structlog
 from django.http import HttpResponse
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
@@ -68,6 +69,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Authenticate first, then refuse what no view could want."""
         super().initial(request, *args, **kwargs)
+        _name_in_logs(self.identity)
         _check_path(kwargs)
         handler = getattr(self, (request.method or "").lower(), None)
         if request.GET:
@@ -99,8 +101,11 @@ class ApiView(APIView):
     def caller(self, tenant_id: str | None = None) -> Caller:
         """The caller acting for a tenant; without one, for the only tenant there is."""
         if tenant_id is None:
-            return callers.for_only_tenant(self.identity)
-        return callers.for_tenant(self.identity, tenant_id)
+            caller = callers.for_only_tenant(self.identity)
+        else:
+            caller = callers.for_tenant(self.identity, tenant_id)
+        structlog.contextvars.bind_contextvars(tenant_id=caller.tenant_id)
+        return caller
 
     def body(self, model: type[parsing.Model]) -> parsing.Model:
         """The body as a model of the wire; an absent body is an empty object."""
@@ -161,6 +166,13 @@ class ApiView(APIView):
             answered["ETag"] = etag
         answered["Cache-Control"] = "private, no-cache" if is_read else "no-store"
         return answered
+
+
+def _name_in_logs(identity: Identity) -> None:
+    """Every line of this request says who asked."""
+    structlog.contextvars.bind_contextvars(account_id=identity.account_id)
+    if identity.token_id is not None:
+        structlog.contextvars.bind_contextvars(token_id=identity.token_id)
 
 
 def _as_sent(header: str) -> str:

@@ -6,19 +6,24 @@ One worker a process: its sessions are in its memory. Run several processes on a
 own for more; agents know them all (N8).
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import django
+from structlog import contextvars
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
 django.setup()
 
 from bettercompute import errors  # noqa: E402  # Django's settings come first
-from bettercompute.web import health, problems  # noqa: E402
+from bettercompute.telemetry import otel, tracing  # noqa: E402
+from bettercompute.web import health, problems, serving  # noqa: E402
+from bettercompute.web.serving import Served  # noqa: E402
 from nodes.gateway import http  # noqa: E402
-from nodes.gateway.http import Receive, Request, Scope, Send  # noqa: E402
+from nodes.gateway.http import Receive, Request, Scope, Send, Sent  # noqa: E402
 from nodes.gateway.service import Gateway  # noqa: E402
 from nodes.protocol.messages import PREFIX, Message  # noqa: E402
 
@@ -33,6 +38,14 @@ ROUTES: dict[str, dict[str, Handler]] = {
     f"{PREFIX}/desired": {"GET": Gateway.desired},
     f"{PREFIX}/reports": {"POST": Gateway.reports},
     f"{PREFIX}/heartbeat": {"POST": Gateway.heartbeat},
+}
+
+#: What agents call all the time: in the log only where DEBUG is wanted.
+QUIET = {
+    f"{PREFIX}/desired",
+    f"{PREFIX}/heartbeat",
+    health.HEALTH_PATH,
+    health.READY_PATH,
 }
 
 
@@ -65,14 +78,26 @@ class Application:
         while True:
             event = await receive()
             if event["type"] == "lifespan.startup":
+                otel.start("gateway")
                 await self.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.stop()
+                await asyncio.to_thread(otel.stop)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     async def _http(self, request: Request, send: Send) -> None:
+        served = Served("gateway", request.method, request.path, route=_route_of(request.path))
+        if served.path in QUIET:
+            served.level = logging.DEBUG
+        with contextvars.bound_contextvars(request_id=request.id), _traced(request, served):
+            await self._answer(request, send)
+            served.remember()
+        sent = request.sent or Sent(serving.CLIENT_GONE, 0)
+        served.end(sent.status, bytes_sent=sent.bytes)
+
+    async def _answer(self, request: Request, send: Send) -> None:
         try:
             if request.path == health.HEALTH_PATH:
                 await http.answer_plain(send, request, {"status": "ok"})
@@ -107,6 +132,22 @@ class Application:
         if not found.ready:
             raise errors.Unavailable(found.reason)
         return {"status": "ready", "sessions": len(self.gateway.live)}
+
+
+def _traced(request: Request, served: Served) -> AbstractContextManager[object]:
+    """The agent's own trace goes on.
+
+    Without one, what its call wakes stays in the trace of whoever asked for the work.
+    """
+    parent = tracing.read(request.header(b"traceparent"))
+    if parent is None:
+        return nullcontext()
+    name = f"{served.method} {served.route}"
+    return tracing.entered(name, kind=tracing.Kind.SERVER, parent=parent, request_id=request.id)
+
+
+def _route_of(path: str) -> str:
+    return path if path in ROUTES or path in QUIET else serving.UNMATCHED
 
 
 application = Application()

@@ -5,6 +5,7 @@ holds a connection. When the database is away, calls fail with UNAVAILABLE withi
 """
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,9 @@ class Database:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
-                return await loop.run_in_executor(self._pool, partial(_call, call))
+                # With this request's context: its id stands in what the function logs.
+                here = contextvars.copy_context()
+                return await loop.run_in_executor(self._pool, here.run, _call, call)
         except TimeoutError as error:
             raise errors.Unavailable("The database does not answer in time.") from error
 

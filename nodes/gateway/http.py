@@ -1,16 +1,16 @@
 """Just enough HTTP for ``/node/v1``: read a request within bounds, answer JSON or a problem."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import pydantic_core
 from pydantic import ValidationError
 
-from bettercompute import errors, ids
+from bettercompute import errors
 from bettercompute.errors import FieldError
-from bettercompute.web import problems
+from bettercompute.web import problems, requests
 from nodes.protocol import messages
 from nodes.protocol.messages import Message
 
@@ -30,13 +30,25 @@ class Disconnected(Exception):
     """The peer went away before its request was whole."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was answered."""
+
+    status: int
+    bytes: int
+
+
 @dataclass(slots=True)
 class Request:
     """One request, its body not read yet."""
 
     scope: Scope
     receive: Receive
-    id: str = field(default_factory=lambda: ids.new("req"))
+    id: str = ""  # the agent's own, or a new one
+    sent: Sent | None = None  # None until it is answered, and where the agent went away
+
+    def __post_init__(self) -> None:
+        self.id = requests.identify(self.header(b"x-request-id") or None)
 
     @property
     def method(self) -> str:
@@ -154,3 +166,4 @@ async def _send(
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
+    request.sent = Sent(status, len(body))

@@ -2,8 +2,8 @@
 
 -- name: publish
 -- In the order given: the sequence follows it within a transaction.
-INSERT INTO outbox (id, type, tenant_id, subject, data)
-SELECT event.id, event.type, event.tenant_id, event.subject, event.data::jsonb
+INSERT INTO outbox (id, type, tenant_id, subject, data, origin)
+SELECT event.id, event.type, event.tenant_id, event.subject, event.data::jsonb, %(origin)s::text
   FROM unnest(%(ids)s::text[], %(types)s::text[], %(tenants)s::text[], %(subjects)s::text[],
               %(bodies)s::text[])
        WITH ORDINALITY AS event (id, type, tenant_id, subject, data, position)

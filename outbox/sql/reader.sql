@@ -4,7 +4,7 @@
 -- Commit order is not sequence order: a row that commits late has a lower sequence than rows already
 -- read. So only rows of transactions older than every one still running are taken, in the order of
 -- their transactions. What comes later sorts later.
-SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data, o.time
+SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data, o.time, o.origin
   FROM outbox AS o
  WHERE o.txid < pg_snapshot_xmin(pg_current_snapshot())
    AND (o.txid, o.seq) > (%(txid)s::text::xid8, %(seq)s::bigint)

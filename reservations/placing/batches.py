@@ -20,6 +20,7 @@ from bettercompute.coordination.leases import Lease
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.failpoints import Failpoint
 from bettercompute.states import ReservationState
+from bettercompute.telemetry import metrics, tracing
 from pools import catalogue, chance, timeline
 from pools.catalogue import PoolAccess
 from pools.planner import batch as planner
@@ -98,13 +99,15 @@ def _place(access: PoolAccess, line: Sequence[str], lease: Lease | None, fence: 
         raise _Deposed
     lost: dict[str, frozenset[str]] = {}
     for attempt in range(1, placement.ATTEMPTS_MAX + 1):
-        planned = _plan(access, line, lost)
+        with tracing.span("plan batch"), metrics.placing("plan-batch"):
+            planned = _plan(access, line, lost)
         failpoints.reach(Failpoint.PLACEMENT_PLANNED)
         try:
             with fence():
                 if not fencing.in_force(lease):
                     raise _Deposed
-                rivals = _commit(access, planned, whole=attempt < placement.ATTEMPTS_MAX)
+                with tracing.span("book batch"), metrics.placing("book-batch"):
+                    rivals = _commit(access, planned, whole=attempt < placement.ATTEMPTS_MAX)
         except _Overtaken as overtaken:
             for key, nodes in overtaken.lost.items():
                 lost[key] = lost.get(key, frozenset()) | nodes

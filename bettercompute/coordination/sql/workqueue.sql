@@ -3,9 +3,10 @@
 -- name: enqueue
 -- C25. A row that exists is dirtied: its generation grows, so a run that is under way cannot delete
 -- it. The earlier of two times wins. Sorted, because every transaction that wakes several keys
--- must lock them in one order (C19).
-INSERT INTO work_queue (kind, key, shard, gen, attempts, last_error, not_before)
-SELECT wanted.kind, wanted.key, wanted.shard, 1, 0, '',
+-- must lock them in one order (C19). Whoever asked last is whose trace goes on; what belongs to none
+-- changes nothing of that.
+INSERT INTO work_queue (kind, key, shard, gen, attempts, last_error, origin, not_before)
+SELECT wanted.kind, wanted.key, wanted.shard, 1, 0, '', %(origin)s::text,
        min(coalesce(wanted.not_before, compute_now()))
   FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(shards)s::int[], %(times)s::timestamptz[])
        AS wanted (kind, key, shard, not_before)
@@ -13,6 +14,7 @@ SELECT wanted.kind, wanted.key, wanted.shard, 1, 0, '',
  ORDER BY wanted.kind, wanted.key
     ON CONFLICT (kind, key) DO UPDATE
    SET gen = work_queue.gen + 1,
+       origin = coalesce(excluded.origin, work_queue.origin),
        not_before = least(work_queue.not_before, excluded.not_before);
 
 -- name: due_shards
@@ -47,7 +49,8 @@ UPDATE work_queue
    SET claimed_until = compute_now() + make_interval(secs => %(claim_seconds)s::double precision)
   FROM due_rows
  WHERE work_queue.id = due_rows.id
-RETURNING work_queue.id, kind, key, gen, attempts, not_before;
+RETURNING work_queue.id, kind, key, gen, attempts, not_before,
+          compute_now() - not_before, origin;
 
 -- name: unclaim
 -- A shard's new holder voids the claims of the old one: nobody waits for them to lapse.
@@ -62,10 +65,12 @@ DELETE FROM work_queue
  WHERE id = %(id)s::bigint AND gen = %(gen)s::bigint;
 
 -- name: postpone
--- Done for now; look again at next_at.
+-- Done for now; look again at next_at. Only what is soon still belongs to what asked for it.
 UPDATE work_queue
    SET not_before = %(next_at)s::timestamptz, claimed_until = NULL, attempts = 0, last_error = '',
-       failing_since = NULL
+       failing_since = NULL,
+       origin = CASE WHEN %(next_at)s::timestamptz <= compute_now() + interval '15 minutes'
+                     THEN %(origin)s::text END
  WHERE id = %(id)s::bigint AND gen = %(gen)s::bigint;
 
 -- name: leave

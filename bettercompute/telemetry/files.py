@@ -1,0 +1,102 @@
+"""Where processes of one host keep what they count, so that any of them can answer for all.
+
+Each process writes its counters into mapped files of its own, named after its process id
+(prometheus-client's multiprocess mode); whoever is asked adds them up. What a dead process counted
+must stay counted, or every restart would look like a counter that fell: its files are folded into
+one, that of process 0.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_LOCK = "lock"
+_FOLDED = ("counter", "histogram")
+
+
+def prepare() -> None:
+    """Choose the directory; before prometheus-client is imported, which looks for it then."""
+    wanted: Path | None = settings.METRICS_DIRECTORY
+    if VARIABLE in os.environ or wanted is None:
+        return
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        log.warning("no metrics in %s (%s): each process answers for itself", wanted, error)
+    else:
+        os.environ[VARIABLE] = str(wanted)
+
+
+def directory() -> Path | None:
+    """The directory; None where each process answers for itself."""
+    chosen = os.environ.get(VARIABLE)
+    return None if chosen is None else Path(chosen)
+
+
+@contextlib.contextmanager
+def locked(where: Path, *, exclusive: bool = False) -> Iterator[None]:
+    """While the directory's files are read, nobody folds them; they are written all the time."""
+    with (where / _LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+
+
+def fold(where: Path) -> int:
+    """Add what dead processes counted to one file, and forget their gauges; answers their number.
+
+    A crash in the middle may count something twice; nothing is lost.
+    """
+    with locked(where, exclusive=True):
+        dead = {path: _pid(path) for path in where.glob("*.db") if not _lives(_pid(path))}
+        for kind in _FOLDED:
+            _fold_into(where / f"{kind}_0.db", [p for p in dead if p.name.startswith(f"{kind}_")])
+        for path in dead:
+            path.unlink(missing_ok=True)
+    return len(set(dead.values()))
+
+
+def _fold_into(target: Path, sources: Sequence[Path]) -> None:
+    from prometheus_client import mmap_dict
+
+    if not sources:
+        return
+    mapped: Any = mmap_dict.MmapedDict  # untyped
+    sums: dict[str, float] = {}
+    for source in (target, *sources):
+        if source.exists() and source.stat().st_size:
+            for key, value, *_ in mapped.read_all_values_from_file(str(source)):
+                sums[key] = sums.get(key, 0.0) + value
+    unfinished = target.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    folded = mapped(str(unfinished))
+    for key, value in sums.items():
+        folded.write_value(key, value, 0.0)
+    folded.close()
+    unfinished.replace(target)
+
+
+def _pid(path: Path) -> int:
+    """Of ``histogram_4711.db``, ``gauge_livesum_4711.db``."""
+    return int(path.stem.rpartition("_")[2])
+
+
+def _lives(pid: int) -> bool:
+    """Whether such a process runs; 0 is where the dead are folded into."""
+    if pid == 0:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
