@@ -18,8 +18,9 @@ from outbox.webhooks import resolving, sending
 from outbox.webhooks.addresses import Rules
 from outbox.webhooks.resolving import Resolver
 from outbox.webhooks.sending import Attempt, Failure, Limits, Request, Sender
-from tests.support import receivers, receiving
-from tests.support.receivers import LOOPBACK, Behaviour, Reader, Writer
+from tests.support import hostile_receivers as receivers
+from tests.support import receiving
+from tests.support.hostile_receivers import LOOPBACK, Behaviour, Reader, Writer
 
 pytestmark = [pytest.mark.rule("A6")]
 
