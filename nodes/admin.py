@@ -13,7 +13,7 @@ from bettercompute import clock, states
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Account
-from bettercompute.operators import fields
+from bettercompute.operators import documents, fields
 from bettercompute.operators.operations import Effect, Operation, Outcome, ReasonForm
 from bettercompute.operators.registers import ReadOnlyAdmin, ReadOnlyTable, one_of
 from nodes import enrollment, maintenance_admin, queries
@@ -94,7 +94,7 @@ def _uncordon(account: Any, row: Node, answers: Mapping[str, Any]) -> Outcome:
 class TaintForm(ReasonForm):
     """All taints of a node: what is not in the list is removed."""
 
-    taints = forms.JSONField(
+    taints = documents.DocumentField(
         required=False,
         widget=forms.Textarea(attrs={"class": "vLargeTextField", "rows": 5}),
         help_text='A list: [{"key": "maintenance", "value": "psu"}]. Empty removes all.',

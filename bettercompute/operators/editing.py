@@ -16,10 +16,11 @@ from django.http import HttpRequest
 from django.shortcuts import redirect
 
 from bettercompute import errors
-from bettercompute.operators import audit, fields, operations
+from bettercompute.operators import audit, documents, fields, operations
 from bettercompute.operators.registers import OperatorsAdmin
 
 VALUE_MAX = 500
+AMOUNT_MAX = 2**53 - 1
 
 
 class ReasonedForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -81,6 +82,11 @@ class EditedAdmin(OperatorsAdmin):
         """Our text columns hold words, not essays."""
         if type(db_field) is models.TextField and not db_field.choices:
             kwargs.setdefault("widget", AdminTextInputWidget())
+        if isinstance(db_field, models.JSONField):
+            kwargs.setdefault("form_class", documents.DocumentField)
+        if isinstance(db_field, models.IntegerField):
+            # Amounts, all of them; the bound is what JSON's readers can hold.
+            kwargs |= {"min_value": 0, "max_value": AMOUNT_MAX}
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is None:
             return None

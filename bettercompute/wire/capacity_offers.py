@@ -6,15 +6,20 @@ Not the offers of a pool to another tenant.
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag
-
-from bettercompute.wire.base import AnswerModel, Id, WireModel
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, WireModel
+from bettercompute.wire.branches import (
+    NUMBER,
+    OBJECT,
+    TEXT,
+    DurationText,
+    InstantText,
+    ShortText,
+    by_kind,
+)
 from bettercompute.wire.capacity import PreviewNode
 from bettercompute.wire.reasons import Reason
 from bettercompute.wire.reservations import (
     Devices,
-    DurationText,
-    InstantText,
     Quote,
     RequestTerms,
     Window,
@@ -43,8 +48,14 @@ class DurationRange(WireModel):
     max: DurationText
 
 
-def _branch(value: object) -> str:
-    return "Range" if isinstance(value, dict | StartRange | DurationRange) else "One"
+DurationOrRange = Annotated[
+    Annotated[int, NUMBER] | Annotated[ShortText, TEXT] | Annotated[DurationRange, OBJECT],
+    by_kind("should be a duration such as 8h, or an object with min and max"),
+]
+InstantOrRange = Annotated[
+    Annotated[EpochMs, NUMBER] | Annotated[ShortText, TEXT] | Annotated[StartRange, OBJECT],
+    by_kind("should be an instant, or an object with earliest and latest"),
+]
 
 
 class CapacityOffersRequest(RequestTerms):
@@ -52,17 +63,8 @@ class CapacityOffersRequest(RequestTerms):
 
     pool_id: Id
     devices: Devices
-    duration: Annotated[
-        Annotated[DurationText, Tag("One")] | Annotated[DurationRange, Tag("Range")],
-        Discriminator(_branch),
-    ]
-    start: (
-        Annotated[
-            Annotated[InstantText, Tag("One")] | Annotated[StartRange, Tag("Range")],
-            Discriminator(_branch),
-        ]
-        | None
-    ) = None
+    duration: DurationOrRange
+    start: InstantOrRange | None = None
 
 
 class CapacityOffer(AnswerModel):

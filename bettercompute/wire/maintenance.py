@@ -6,7 +6,8 @@ from pydantic import Field, StringConstraints
 
 from bettercompute.states import ReservationState
 from bettercompute.wire.base import AnswerModel, Id, WireModel
-from bettercompute.wire.reservations import DurationText, InstantText, Window
+from bettercompute.wire.branches import DurationText, InstantText
+from bettercompute.wire.reservations import Window
 
 State = Literal["planned", "under-way", "over", "cancelled"]
 

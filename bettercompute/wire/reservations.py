@@ -10,11 +10,19 @@ from bettercompute.wire.base import (
     PAGE_DEFAULT,
     PAGE_MAX,
     AnswerModel,
-    EpochMs,
     Id,
     TenantQuery,
     Text,
     WireModel,
+)
+from bettercompute.wire.branches import (
+    LIST,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    DurationText,
+    InstantText,
+    by_kind,
 )
 from bettercompute.wire.waiting import Waiting
 
@@ -76,14 +84,14 @@ class CountRange(WireModel):
     max: Count
 
 
-def _count_branch(value: object) -> str:
-    return "Range" if isinstance(value, dict | CountRange) else "Number"
-
-
-# Discriminated, so that a mistake is reported once, against the branch that was meant.
 CountOrRange = Annotated[
-    Annotated[Count, Tag("Number")] | Annotated[CountRange, Tag("Range")],
-    Discriminator(_count_branch),
+    Annotated[Count, NUMBER] | Annotated[CountRange, OBJECT],
+    by_kind("should be a whole number, or an object with min and max"),
+]
+
+
+TextOrNumber = Annotated[
+    Annotated[Text, TEXT] | Annotated[int, NUMBER], by_kind("should be text or a whole number")
 ]
 
 
@@ -92,18 +100,20 @@ class SelectorTerm(WireModel):
 
     key: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     op: Literal["=", "!=", "in", "exists", ">="] = "="
-    value: Text | int | None = None
-    values: Annotated[list[Text | int], Field(min_length=1, max_length=64)] | None = None
+    value: TextOrNumber | None = None
+    values: Annotated[list[TextOrNumber], Field(min_length=1, max_length=64)] | None = None
 
 
 # Terms that must all hold; an object is short for equalities: {"model": "H100"}.
-Selector = (
-    Annotated[list[SelectorTerm], Field(max_length=32)]
+Selector = Annotated[
+    Annotated[list[SelectorTerm], Field(max_length=32), LIST]
     | Annotated[
-        dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], Text | int],
+        dict[Annotated[str, StringConstraints(min_length=1, max_length=253)], TextOrNumber],
         Field(max_length=32),
-    ]
-)
+        OBJECT,
+    ],
+    by_kind("should be a list of terms, or an object of equalities"),
+]
 
 
 class DeviceLine(WireModel):
@@ -182,8 +192,6 @@ class Wait(WireModel):
 
 
 Devices = Annotated[list[DeviceEntry], Field(min_length=1, max_length=16)]
-DurationText = int | Annotated[str, StringConstraints(min_length=1, max_length=64)]
-InstantText = EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class RequestTerms(WireModel):
@@ -260,8 +268,8 @@ class ExtendRequest(WireModel):
     """A later end: exactly one of `until` (an instant) and `by` (a duration) (R33)."""
 
     tenant_id: Id
-    until: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
-    by: int | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = None
+    until: InstantText | None = None
+    by: DurationText | None = None
     idempotency_key: IdempotencyKey | None = None
 
 

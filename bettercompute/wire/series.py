@@ -2,18 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from bettercompute.states import ReservationState, SeriesState
 from bettercompute.wire.base import (
     PAGE_DEFAULT,
     PAGE_MAX,
     AnswerModel,
-    EpochMs,
     Id,
     TenantQuery,
     WireModel,
 )
+from bettercompute.wire.branches import InstantText
 from bettercompute.wire.reservations import Condition
 
 
@@ -77,9 +77,7 @@ class SeriesCancel(WireModel):
     """From which occurrence on; without `from` all that have not begun."""
 
     tenant_id: Id
-    since: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
-        None, alias="from"
-    )
+    since: InstantText | None = Field(None, alias="from")
     release_running: bool = False
 
 
@@ -87,4 +85,4 @@ class SeriesSkip(WireModel):
     """Which occurrence is not to be."""
 
     tenant_id: Id
-    occurrence: EpochMs | Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    occurrence: InstantText

@@ -1,5 +1,6 @@
 """What operators may fill in: checked, stored by a use case, and audited with the reason."""
 
+import html
 import json
 from datetime import date
 from typing import Any
@@ -192,6 +193,51 @@ class TestPools:
         after = Budget.objects.get(pk=made.pk)
         assert (after.gpu_milli_hours, after.version) == (6_000, 2)
         assert "gpu_milli_hours from 5000 to 6000" in said_of(made)
+
+    @pytest.mark.parametrize("amount", ["-1", str(2**53)])
+    def test_an_amount_that_is_none_is_said_at_its_field(
+        self, world: World, olga: Client, amount: str
+    ) -> None:
+        what = {"tenant": cast.tenant().pk, "name": "odd", "period": "month", "time_zone": "UTC"}
+        bound = "greater than or equal to 0" if amount == "-1" else f"equal to {2**53 - 1}"
+        for register, values in (
+            ("pools_budget", {**what, "gpu_milli_hours": amount}),
+            ("pools_quotausage", {"tenant": what["tenant"], "resource": "vcpu", "max": amount}),
+        ):
+            said = add(olga, register, **values).content.decode()
+            assert bound in said, register
+            assert "Constraint" not in said
+
+    @pytest.mark.parametrize(
+        ("typed", "said"),
+        [
+            ("[" * 5_000, "Nested deeper than 16"),
+            ('{"a":' * 20 + "1" + "}" * 20, "Nested deeper than 16"),
+            ("{", "Not valid JSON"),
+            (r'{"region": "\u0000"}', "must not have NUL"),
+            (r'{"region": "\ud800"}', "lone surrogate"),
+            ('{"a": 1e999}', "too large"),
+            ('{"a": ' + "9" * 5_000 + "}", "too large"),
+            ('{"a": NaN}', "NaN is not JSON"),
+            ('{"a": 1, "a": 2}', "Given twice"),
+        ],
+    )
+    @pytest.mark.rule("A3", "A11")
+    def test_a_document_is_bounded_as_a_body_of_the_api_is(
+        self, world: World, olga: Client, typed: str, said: str
+    ) -> None:
+        """Typed into any form of the operators that takes JSON."""
+        offer = Offer.objects.get(pool=world.pool)
+        taints = reverse("admin:nodes_node_operate", args=["taint"])
+        answers = [
+            change(olga, "pools_pool", world.pool, region="x", placer="inline", policy=typed),
+            change(olga, "pools_offer", offer, resources=typed),
+            olga.post(taints, {"id": [world.node.pk], "reason": WHY, "taints": typed}),
+        ]
+        for answer in answers:
+            assert answer.status_code == 200
+            assert said.lower() in html.unescape(answer.content.decode()).lower()
+        assert Pool.objects.get(pk=world.pool.pk).version == world.pool.version
 
     def test_an_offers_limit_is_changed_with_the_offer(self, world: World, olga: Client) -> None:
         offer = Offer.objects.get(pool=world.pool)

@@ -82,7 +82,7 @@ def test_no_bytes_raise_anything_but_invalid_input(raw: bytes) -> None:
     [
         ({"devices": []}, "devices", "at least 1"),
         ({"devices": [{"class": "gpu", "count": 0}]}, "devices[0].count", "greater than"),
-        ({"devices": [{"class": "gpu", "count": "1"}]}, "devices[0].count", "valid integer"),
+        ({"devices": [{"class": "gpu", "count": "1"}]}, "devices[0].count", "a whole number"),
         ({"devices": [{"class": "tpu", "count": 1}]}, "devices[0].class", "gpu.mig"),
         ({"devices": [{"class": "gpu", "count": 1, "x": 1}]}, "devices[0].x", "unknown field"),
         ({"devices": [{"class": "gpu", "count": {"min": 1}}]}, "devices[0].count.max", "required"),
