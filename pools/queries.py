@@ -1,7 +1,7 @@
 """Reads of pools for the API: what there is, what is free, what is booked when."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,6 +11,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
 from bettercompute.wire import pools as wire
 from bettercompute.wire.base import MILLISECONDS_MAX
+from nodes import maintenance
 from pools import catalogue
 from pools.catalogue import PoolAccess
 from pools.snapshot import CLASSES
@@ -56,21 +57,20 @@ def timeline(
     """A pool's devices and bookings over a window; foreign bookings say only when (R38)."""
     access = readable_pool(caller, pool_id)
     window = _window(start_ms, end_ms)
+    start, end = clock.from_ms(window.start_ms), clock.from_ms(window.end_ms)
     rows = QUERIES.all(
-        "timeline",
-        pool_id=access.pool_id,
-        tenant_id=caller.tenant_id,
-        start=clock.from_ms(window.start_ms),
-        end=clock.from_ms(window.end_ms),
+        "timeline", pool_id=access.pool_id, tenant_id=caller.tenant_id, start=start, end=end
     )
+    works = maintenance.standing(access.pool_id, start=start, end=end)
     devices = [_device(list(bookings)) for _, bookings in groupby(rows, key=lambda row: row[0])]
     return wire.Timeline.model_validate(
         {
             "poolId": access.pool_id,
             "from": window.start_ms,
             "to": window.end_ms,
-            "capacity": _capacity(devices, window),
+            "capacity": _capacity(devices, works, window),
             "devices": devices,
+            "maintenance": [_work(each) for each in works],
         }
     )
 
@@ -165,15 +165,28 @@ def _device(rows: Sequence[sql.Row]) -> wire.TimelineDevice:
     )
 
 
-def _capacity(devices: Sequence[wire.TimelineDevice], window: _Window) -> list[wire.CapacityStep]:
-    """How many usable devices are free from which moment on."""
+def _work(window: maintenance.Window) -> wire.TimelineMaintenance:
+    return wire.TimelineMaintenance(
+        id=window.id,
+        node_id=window.node_id,
+        node=window.node_name,
+        start=clock.to_ms(window.start),
+        end=clock.to_ms(window.end),
+        reason=window.reason,
+    )
+
+
+def _capacity(
+    devices: Sequence[wire.TimelineDevice], works: Sequence[maintenance.Window], window: _Window
+) -> list[wire.CapacityStep]:
+    """How many usable devices are free from which moment on: neither booked nor worked on."""
     usable = [device for device in devices if device.usable]
     changes = {window.start_ms: 0}
-    for booking in (booking for device in usable for booking in device.bookings):
-        begins = max(booking.start, window.start_ms)
+    for start, end in (span for device in usable for span in _taken(device, works)):
+        begins = max(start, window.start_ms)
         changes[begins] = changes.get(begins, 0) - 1
-        if booking.end < window.end_ms:
-            changes[booking.end] = changes.get(booking.end, 0) + 1
+        if end < window.end_ms:
+            changes[end] = changes.get(end, 0) + 1
     free = len(usable)
     steps: list[wire.CapacityStep] = []
     for at in sorted(changes):
@@ -181,3 +194,21 @@ def _capacity(devices: Sequence[wire.TimelineDevice], window: _Window) -> list[w
         if not steps or steps[-1].free != free:
             steps.append(wire.CapacityStep(at=at, free=free))
     return steps
+
+
+def _taken(
+    device: wire.TimelineDevice, works: Sequence[maintenance.Window]
+) -> Iterator[tuple[int, int]]:
+    """When a device is booked or worked on; what touches or overlaps is one span."""
+    spans = [(booking.start, booking.end) for booking in device.bookings]
+    spans += [
+        (clock.to_ms(work.start), clock.to_ms(work.end))
+        for work in works
+        if work.node_id in {None, device.node_id}
+    ]
+    spans.sort()
+    while spans:
+        start, end = spans.pop(0)
+        while spans and spans[0][0] <= end:
+            end = max(end, spans.pop(0)[1])
+        yield start, end

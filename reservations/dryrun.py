@@ -79,6 +79,9 @@ def _check(caller: Caller, wanted: wire.PolicyDryRun) -> None:
         policies.validate(wanted.text, platform=caller.is_operator)
     if wanted.replaces is not None and not policies.visible(caller).filter(pk=wanted.replaces):
         raise errors.InvalidInput.at("replaces", "is no policy that binds this tenant")
+    owner = wanted.attributes.owner
+    if owner is not None and not memberships.of_tenant(caller.tenant_id).filter(account_id=owner):
+        raise errors.InvalidInput.at("attributes.owner", "is no member of this tenant")
     if wanted.reservation is None:
         return
     if wanted.attributes != wire.AskedAttributes():

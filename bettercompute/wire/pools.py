@@ -112,6 +112,17 @@ class TimelineDevice(AnswerModel):
     bookings: list[TimelineBooking]
 
 
+class TimelineMaintenance(AnswerModel):
+    """Announced work on a node, or on all of the pool where it names none; nothing is booked then."""
+
+    id: str
+    node_id: str | None
+    node: str | None
+    start: int
+    end: int
+    reason: str
+
+
 class CapacityStep(AnswerModel):
     """From this moment on so many usable devices are free."""
 
@@ -127,6 +138,7 @@ class Timeline(AnswerModel):
     end: int = Field(alias="to")
     capacity: list[CapacityStep]
     devices: list[TimelineDevice]
+    maintenance: list[TimelineMaintenance] = []
 
 
 class Quota(AnswerModel):

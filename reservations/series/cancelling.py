@@ -68,21 +68,28 @@ def skip(
         errors.NotFound: the caller's tenant has no such series.
         errors.AccessDenied: a policy denies it.
         errors.InvalidInput: the series has no occurrence then, or none that is near enough.
-        errors.InvalidState: it has begun.
+        errors.InvalidState: it has begun, or has ended.
         errors.PreconditionFailed: ``if_match`` has not the series' current version (C2).
     """
-    series = rows.access(caller, series_id)
-    _authorise(caller, series)
-    etags.require(series.version, if_match)
-    found = Reservation.objects.filter(series=series, occurrence_at=occurrence).first()
-    if found is None:
-        raise errors.InvalidInput.at(
-            "occurrence", "is none of the occurrences that are booked, or wait to be"
-        )
+    _authorise(caller, rows.access(caller, series_id))
     with transaction.atomic(durable=True):
+        series = rows.access_locked(caller, series_id)
+        etags.require(series.version, if_match)
+        found = Reservation.objects.filter(series=series, occurrence_at=occurrence).first()
+        if found is None:
+            raise errors.InvalidInput.at(
+                "occurrence", "is none of the occurrences that are booked, or wait to be"
+            )
         left = _withdraw(found.id, reason="skipped")
-    if left.state in states.HOLDING:
-        raise errors.InvalidState("It has begun; release it.", reservationId=left.id)
+        _require_left_out(left)
+
+
+def _require_left_out(occurrence: Reservation) -> None:
+    """Whether there will be no such occurrence: not where it has begun, or even ended."""
+    if occurrence.state in states.HOLDING:
+        raise errors.InvalidState("It has begun; release it.", reservationId=occurrence.id)
+    if occurrence.state == ReservationState.RELEASED:
+        raise errors.InvalidState("It has ended already.", reservationId=occurrence.id)
 
 
 def _authorise(caller: Caller, series: Series) -> None:

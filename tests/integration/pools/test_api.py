@@ -173,6 +173,34 @@ def test_the_timelines_capacity_follows_the_bookings(pool, clock):
     assert [device["usable"] for device in found["devices"]].count(False) == 1
 
 
+@COMMITS
+@pytest.mark.rule("N18")
+def test_the_timeline_tells_of_maintenance_and_counts_nothing_free_meanwhile(pool, clock):
+    catalogue.offer(pool, cast.tenant("globex"))
+    now = clock.now_ms()
+    node = Node.objects.get(pool=pool)
+    one, *_ = supply.devices(node)
+    bookings.book(allocation_id="alloc_a", device_ids=[one], **supply.window(hours=2))
+    alice = cast.api("alice")
+    work = {"start": now + HOUR_MS, "end": now + 3 * HOUR_MS, "reason": "new fans"}
+    for path in (f"/nodes/{node.pk}/maintenance", f"/pools/{pool.pk}/maintenance"):
+        assert alice.post(path, work).status_code == 201
+    window = f"from={now}&to={now + 5 * HOUR_MS}"
+    for reader in (alice, cast.api("mallory")):  # whoever may book there
+        found = answer(reader.get(f"/pools/{pool.pk}/timeline?{window}"))
+        assert [(w["node"], w["start"] - now, w["reason"]) for w in found["maintenance"]] == [
+            (node.name, HOUR_MS, "new fans"),
+            (None, HOUR_MS, "new fans"),
+        ]
+        assert [(s["at"] - now, s["free"]) for s in found["capacity"]] == [
+            (0, 3),
+            (HOUR_MS, 0),
+            (3 * HOUR_MS, 4),
+        ], "what is booked and worked on is missing once"
+    elsewhere = f"from={now + 4 * HOUR_MS}&to={now + 5 * HOUR_MS}"
+    assert answer(alice.get(f"/pools/{pool.pk}/timeline?{elsewhere}"))["maintenance"] == []
+
+
 @pytest.mark.rule("A5")
 @pytest.mark.parametrize(
     ("query", "field"),

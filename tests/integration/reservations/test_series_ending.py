@@ -184,6 +184,36 @@ def test_an_occurrence_that_is_skipped_is_never_booked(clock, which):
     assert invariants.violations() == []
 
 
+def test_what_has_ended_is_not_skipped(clock):
+    series = repeating.opened(make.pool())
+    first = repeating.occurrences(series)[0]
+    clock.set(repeating.at("2026-03-03T15:10").astimezone(UTC))
+    make.look(first)
+    bob = cast.caller("bob")
+    ending.release(bob, reservation_id=first.pk)
+    with pytest.raises(errors.InvalidState, match="has ended"):
+        cancelling.skip(bob, series_id=series.pk, occurrence=repeating.at("2026-03-03T15:00"))
+
+
+@pytest.mark.rule("C2")
+def test_a_skip_judges_the_version_under_the_lock_of_the_series(clock, monkeypatch):
+    """Another change commits between the first look and the lock: what was meant is gone."""
+    series = repeating.opened(make.pool())
+    bob, day = cast.caller("bob"), repeating.at("2026-03-04T15:00")
+    authorise = cancelling._authorise
+
+    def meanwhile(caller, looked_at):
+        authorise(caller, looked_at)
+        Series.objects.filter(pk=series.pk).update(version=looked_at.version + 1)
+
+    monkeypatch.setattr(cancelling, "_authorise", meanwhile)
+    with pytest.raises(errors.PreconditionFailed):
+        cancelling.skip(
+            bob, series_id=series.pk, occurrence=day, if_match=frozenset({series.version})
+        )
+    assert repeating.states(series) == ["placed"] * len(repeating.states(series))
+
+
 def test_what_has_begun_or_is_no_occurrence_is_not_skipped(clock):
     series = repeating.opened(make.pool())
     clock.set(repeating.at("2026-03-03T15:10").astimezone(UTC))
