@@ -72,9 +72,7 @@ def advice(error: ClientError) -> list[str]:
     if isinstance(error, failures.WaitTimedOut):
         lines.append(f"It goes on: better-compute get {error.reservation.id}")
     if error.idempotency_key and may_have_happened(error):
-        lines.append(
-            f"To go on with the same request, repeat it with --key {error.idempotency_key}"
-        )
+        lines.append(f"Run the same again to go on with it, or say --key {error.idempotency_key}")
     if error.details.get("needs") == "operator":
         lines.append("Use an operator's token; ask whoever runs the platform.")
     elif type(error) in _NEXT:

@@ -1,15 +1,19 @@
 """`better-compute extend | renew`"""
 
-import secrets
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bettercompute.cli import asking, completing, readers, times, views
+from bettercompute.cli import asking, completing, intents, readers, times, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
+from bettercompute.cli.intents import Intent
 from bettercompute.cli.output import Shown
 from bettercompute.cli.session import Session
 from bettercompute.wire.reservations import Extended, Extension
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 UNTIL = "--until"
 
@@ -39,17 +43,28 @@ def extend(
             found = client.reservations.available_until(reservation_id)
             session.out.show(_bound(found))
             return
-        intent = key or secrets.token_hex(16)
-        try:
-            made = client.reservations.extend(
-                reservation_id, by=by, until=until_ms, idempotency_key=intent
-            )
-        except KeyboardInterrupt:
-            session.out.note(f"It may have been extended: repeat it with --key {intent} to see.")
-            raise
+        with intents.begin(session, "extend", reservation_id, by, until, key=key) as intent:
+            request: Any = intent.earlier or {"by": by, "until": until_ms}
+            intent.remember(request)
+            made = _extend(session, client, reservation_id, request, intent)
         session.out.show(_extended(made, readers.with_pools(session, client)))
         if not made.extended and made.available_until is not None:
             raise click.exceptions.Exit(Exit.NO_CAPACITY)
+
+
+def _extend(
+    session: Session, client: "Client", reservation_id: str, request: Any, intent: Intent
+) -> Extended:
+    try:
+        made = client.reservations.extend(reservation_id, idempotency_key=intent.key, **request)
+    except KeyboardInterrupt:
+        session.out.note(
+            "Whether it is extended is not known. Run the same again to go on with it, or say "
+            f"--key {intent.key}"
+        )
+        raise
+    intent.settle()
+    return made
 
 
 @click.command()

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -104,8 +105,11 @@ class Output:
             from rich.console import Console
             from rich.text import Text
 
+            begun = time.monotonic()
             with Console(stderr=True).status(f"{text} …") as status:
-                yield lambda more: status.update(Text(f"{text} … {printable(more)}"))
+                yield lambda more: status.update(
+                    Text(f"{text} … {printable(more)} ({time.monotonic() - begun:.0f} s)")
+                )
 
     def has_colour(self, stream: IO[str]) -> bool:
         """Whether a person with a capable terminal reads this stream."""

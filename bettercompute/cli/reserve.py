@@ -1,16 +1,16 @@
 """`better-compute reserve | get | list | release | cancel`"""
 
 import itertools
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from bettercompute.cli import asking, completing, readers, times, views, waits
+from bettercompute.cli import asking, completing, intents, readers, reserving, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
+from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
 from bettercompute.states import ReservationState
 from bettercompute.wire.base import PAGE_MAX
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
 WAIT_SECONDS = 20.0
-MINUTE_MS = 60_000
 
 _STATES = [str(state) for state in ReservationState if state is not ReservationState.DRAFT]
 
@@ -65,24 +64,34 @@ def reserve(
     better-compute reserve --pool mig --class gpu.mig --profile 1g.10gb --gpus 2 --for 2h
     better-compute reserve --offer cof_01k…
     """
-    intent = key or secrets.token_hex(16)
     wanted = asking.wanted(session, given) if offer_id is None else _offered(offer_id, given)
     with session.client() as client:
-        fields = asking.request_fields(client, wanted)
-        pools: dict[str, str] = {}
-        if offer_id is None:
-            pool = client.pools.find(wanted.pool)
-            fields["pool_id"] = pool.id
-            pools = {pool.id: pool.name}
-        try:
-            found = _create(session, client, fields, wanted.start_ms, key=intent, wait=wait)
-        except KeyboardInterrupt:
-            session.out.note(f"It may have been reserved: repeat it with --key {intent} to see.")
-            raise
+        with intents.begin(session, "reserve", given, offer_id, key=key) as intent:
+            request, pools = _request(client, wanted, intent)
+            found = reserving.create(session, client, request, intent, wait=wait)
         reader = readers.here(pools) if pools else readers.with_pools(session, client)
         session.out.show(views.reservation(found, reader))
         _hint(session, found)
         _exit_for(found)
+
+
+def _request(
+    client: "Client", wanted: asking.Wanted, intent: Intent
+) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """What is sent, remembered as such, and the name of the pool by its id where it was read.
+
+    It is what an earlier run sent, or else what is wanted, with the ids of the pool and the people
+    that are named.
+    """
+    if intent.earlier is not None:
+        return intent.earlier, {}
+    fields, pools = asking.request_fields(client, wanted), {}
+    if wanted.pool:
+        pool = client.pools.find(wanted.pool)
+        fields["pool_id"] = pool.id
+        pools = {pool.id: pool.name}
+    intent.remember(fields)
+    return fields, pools
 
 
 def _offered(offer_id: str, given: Mapping[str, Any]) -> asking.Wanted:
@@ -99,43 +108,6 @@ def _offered(offer_id: str, given: Mapping[str, Any]) -> asking.Wanted:
         ):
             raise click.UsageError(f"--offer says all of it; leave out {param.opts[0]}.")
     return asking.Wanted("", {"offer_id": offer_id}, (), None)
-
-
-def _create(
-    session: Session,
-    client: "Client",
-    fields: Any,
-    start_ms: int | None,
-    *,
-    key: str,
-    wait: float | None,
-) -> Reservation:
-    """Create it and, if asked, wait until it can be used: all within the same deadline."""
-    if not wait:
-        return client.reservations.create(idempotency_key=key, **fields)
-    deadline = client.api.monotonic() + wait
-    with session.out.progress(f"Waiting up to {wait:g} s") as say:
-        created = client.reservations.create(idempotency_key=key, wait_seconds=wait, **fields)
-        placed = client.reservations.wait_until_placed(
-            created, seconds=_left(client, deadline), seen=lambda now: _tell_wait(say, now)
-        )
-        if start_ms is not None or _is_ahead(placed):
-            return placed  # its start is ahead: it is bound then
-        return client.reservations.wait_until_active(placed, seconds=_left(client, deadline))
-
-
-def _tell_wait(say: Callable[[str], None], found: Reservation) -> None:
-    if found.waiting is not None:
-        say(waits.progress(found.waiting, now=times.now(), zone=times.local_zone()))
-
-
-def _is_ahead(found: Reservation) -> bool:
-    """Whether it was made to start later: an offer says when, not the command line."""
-    return found.during is not None and found.during.start > found.created_at + MINUTE_MS
-
-
-def _left(client: "Client", deadline: float) -> float:
-    return max(0.0, deadline - client.api.monotonic())
 
 
 def _hint(session: Session, found: Reservation) -> None:

@@ -29,6 +29,7 @@ class Session:
     url: str | None = None
     tenant: str | None = None
     context: str | None = None
+    _target: settings.Target | None = None
 
     @property
     def given(self) -> settings.Given:
@@ -42,7 +43,9 @@ class Session:
             settings.NotSignedIn: it is not known.
             private.Unusable: the configuration is needed and broken.
         """
-        return settings.target(os.environ, self.given)
+        if self._target is None:
+            self._target = settings.target(os.environ, self.given)
+        return self._target
 
     def client(self) -> "Client":
         """A client for it; close it, best by ``with``."""

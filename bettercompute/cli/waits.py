@@ -4,7 +4,9 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 
 from bettercompute.cli import times
+from bettercompute.states import ReservationState
 from bettercompute.wire.reasons import Reason
+from bettercompute.wire.reservations import Reservation
 from bettercompute.wire.waiting import Waiting
 
 
@@ -26,6 +28,21 @@ def facts(waiting: Waiting | None, *, now: datetime, zone: tzinfo) -> list[tuple
     if waiting.tested_at is not None:
         told.append(("Last tried", moment(waiting.tested_at)))
     return told
+
+
+def standing(found: Reservation, *, now: datetime, zone: tzinfo) -> str:
+    """Where a reservation stands that somebody waits for, in a few words."""
+    if found.waiting is not None:
+        return progress(found.waiting, now=now, zone=zone)
+    match found.state:
+        case ReservationState.PLACED:
+            return "has its devices, and is about to get them"
+        case ReservationState.BINDING:
+            nodes = len(found.allocations)
+            return f"getting its devices on {nodes} {'node' if nodes == 1 else 'nodes'}"
+        case ReservationState.AWAITING_CONFIRMATION:
+            return "waits for somebody to confirm it"
+    return "is being placed"
 
 
 def progress(waiting: Waiting, *, now: datetime, zone: tzinfo) -> str:

@@ -1,0 +1,83 @@
+"""Making a reservation, and waiting until it can be used, while a person watches."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bettercompute.cli import times, waits
+from bettercompute.cli.intents import Intent
+from bettercompute.cli.session import Session
+from bettercompute.wire.reservations import Reservation
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
+
+MINUTE_MS = 60_000
+
+
+def create(
+    session: Session,
+    client: "Client",
+    request: Mapping[str, Any],
+    intent: Intent,
+    *,
+    wait: float | None,
+) -> Reservation:
+    """Create it and, if asked, wait until it can be used: all within the same deadline.
+
+    Raises:
+        failures.WaitTimedOut: the deadline has passed; the reservation goes on.
+    """
+    fields: Any = dict(request)
+    if not wait:
+        return _created(session, client, intent, fields)
+    deadline = client.api.monotonic() + wait
+    with session.out.progress(f"Waiting up to {wait:g} s") as say:
+        made = _created(session, client, intent, {**fields, "wait_seconds": wait})
+        try:
+            is_ahead = fields.get("start") is not None
+            return _wait(client, made, deadline, lambda now: say(_told(now)), is_ahead=is_ahead)
+        except KeyboardInterrupt:
+            session.out.note(
+                f"It goes on without this command: better-compute get {made.id}\n"
+                f"Give it back: better-compute release {made.id}"
+            )
+            raise
+
+
+def _created(session: Session, client: "Client", intent: Intent, fields: Any) -> Reservation:
+    try:
+        made = client.reservations.create(idempotency_key=intent.key, **fields)
+    except KeyboardInterrupt:
+        session.out.note(
+            "Whether it is reserved is not known. Run the same again to go on with it, or say "
+            f"--key {intent.key}"
+        )
+        raise
+    intent.settle()
+    return made
+
+
+def _wait(
+    client: "Client",
+    made: Reservation,
+    deadline: float,
+    seen: Callable[[Reservation], None],
+    *,
+    is_ahead: bool,
+) -> Reservation:
+    def left() -> float:
+        return max(0.0, deadline - client.api.monotonic())
+
+    placed = client.reservations.wait_until_placed(made, seconds=left(), seen=seen)
+    if is_ahead or _is_ahead(placed):
+        return placed  # it is bound at its start
+    return client.reservations.wait_until_active(placed, seconds=left(), seen=seen)
+
+
+def _is_ahead(found: Reservation) -> bool:
+    """Whether it starts later although nobody typed so: an offer says when."""
+    return found.during is not None and found.during.start > found.created_at + MINUTE_MS
+
+
+def _told(found: Reservation) -> str:
+    return waits.standing(found, now=times.now(), zone=times.local_zone())
