@@ -26,6 +26,12 @@ POLICIES_PER_TEXT_MAX = 64
 NESTING_MAX = 32
 CODE_MAX = 4_096  # of one policy, outside its strings and comments
 CONDITIONS_MAX = 64
+_RESOURCE_TYPES = {
+    "reservations": "Reservation",
+    "pools": "Pool",
+    "nodes": "Node",
+    "webhooks": "Webhook",
+}
 
 
 class InvalidPolicy(ValueError):
@@ -38,7 +44,14 @@ class InvalidPolicy(ValueError):
 
 
 class EvaluationFailed(Exception):
-    """The engine could not evaluate every policy, so there is no verdict."""
+    """The engine could not evaluate every policy, so there is no verdict.
+
+    ``policies`` names those it failed on; none where the engine itself failed.
+    """
+
+    def __init__(self, message: str, policies: Sequence[str] = ()) -> None:
+        self.policies = tuple(policies)
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +182,23 @@ def evaluate(
     except ValueError as error:
         raise EvaluationFailed(str(error)) from error
     if result.decision is cedarpy.Decision.NoDecision or result.diagnostics.errors:
-        raise EvaluationFailed("; ".join(map(str, result.diagnostics.errors)) or "no decision")
+        said = list(map(str, result.diagnostics.errors))
+        failed = [match[1] for match in map(_FAILED_POLICY.search, said) if match is not None]
+        raise EvaluationFailed("; ".join(said) or "no decision", failed)
     return Verdict(result.allowed, tuple(sorted(result.diagnostics.reasons)))
+
+
+_FAILED_POLICY = re.compile(r"while evaluating policy `(.+?)`: ")
+
+
+def resource_type(action: str) -> str:
+    """What an action is done to."""
+    return _RESOURCE_TYPES[action.split(":")[1]]
+
+
+def reference(kind: str, entity_id: str) -> dict[str, Any]:
+    """An attribute that is an entity, in Cedar's JSON."""
+    return {"__entity": {"type": kind, "id": entity_id}}
 
 
 def actions() -> frozenset[str]:

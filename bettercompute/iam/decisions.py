@@ -20,12 +20,6 @@ from bettercompute.telemetry import metrics, tracing
 
 log = structlog.get_logger(__name__)
 
-_RESOURCE_TYPES = {
-    "reservations": "Reservation",
-    "pools": "Pool",
-    "nodes": "Node",
-    "webhooks": "Webhook",
-}
 _SHORT_MODEL = re.compile(r"\b(?:MI|[A-Z]{1,2})\d{2,4}[A-Z]{0,2}\b")
 
 
@@ -59,6 +53,10 @@ class Attributes:
     shared_with: tuple[str, ...] = ()
     tenant: str | None = None
     owner: str | None = None
+
+
+class PolicyFailed(Unavailable):
+    """A policy fails on this request, so nothing can be decided; ask an admin of your tenant."""
 
 
 NOTHING_ASKED = Attributes()
@@ -127,7 +125,15 @@ def judge(
             compiled, principal=principal, action=action, resource=resource, context=known
         )
     except cedar.EvaluationFailed as error:
-        log.exception("policy engine failed", action=action, resource=resource_id)
+        log.exception(
+            "policy engine failed",
+            action=action,
+            resource=resource_id,
+            tenant=caller.tenant_id,
+            policies=error.policies,
+        )
+        if error.policies:
+            raise _failure(caller, error) from error
         raise Unavailable("The policy engine cannot decide right now; try again.") from error
     if verdict.allowed:
         return Decision("allow", verdict.reasons)
@@ -137,6 +143,20 @@ def judge(
         "resource": resource.attributes,
     }
     return _denial(compiled, action, verdict, variables)
+
+
+def _failure(caller: Caller, error: cedar.EvaluationFailed) -> PolicyFailed:
+    """What to do about it is told to whoever may change policies, by name and id."""
+    if caller.role != "admin":
+        return PolicyFailed()
+    named = policies.named(caller, error.policies)
+    listed = ", ".join(f"{policy.name} ({policy.pk})" for policy in named) or "of the platform"
+    return PolicyFailed(
+        f"The policy {listed} fails on this request, so nothing can be decided: {error}."
+        " Change or disable it.",
+        policies=list(error.policies),
+        policyIds=[policy.pk for policy in named],
+    )
 
 
 def weigh_holdings(caller: Caller) -> bool:
@@ -173,14 +193,10 @@ def _resource(
     known: dict[str, Any] = {"tenant": tenant}
     if subject in {"reservations", "webhooks"}:
         owner = attributes.owner or caller.account_id
-        known["owner"] = _account(owner)
+        known["owner"] = cedar.reference("Account", owner)
     if subject == "reservations":
-        known["users"] = [_account(user) for user in attributes.shared_with]
-    return cedar.Entity(_RESOURCE_TYPES[subject], resource_id, known)
-
-
-def _account(account_id: str) -> dict[str, Any]:
-    return {"__entity": {"type": "Account", "id": account_id}}
+        known["users"] = [cedar.reference("Account", user) for user in attributes.shared_with]
+    return cedar.Entity(cedar.resource_type(action), resource_id, known)
 
 
 def context(caller: Caller, attributes: Attributes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ first in every set.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from django.db.models.functions import Length
 
 from bettercompute import sql
 from bettercompute.errors import Conflict, InvalidInput, NotFound, PreconditionFailed
-from bettercompute.iam import access, cedar
+from bettercompute.iam import access, cedar, rehearsal
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Policy
 
@@ -54,6 +54,9 @@ def validate(text: str, *, platform: bool = False) -> None:
         documents = cedar.check(text)
     except cedar.InvalidPolicy as error:
         raise InvalidInput.at("text", f"line {error.line}: {error.message}") from error
+    failing = rehearsal.fault(text)
+    if failing is not None:
+        raise InvalidInput.at("text", failing)
     if platform:
         return
     for document in documents:
@@ -126,6 +129,15 @@ def visible(caller: Caller) -> models.QuerySet[Policy]:
     return Policy.objects.filter(binding).order_by(
         models.F("tenant_id").asc(nulls_first=True), "name", "id"
     )
+
+
+def named(caller: Caller, names: Sequence[str]) -> list[Policy]:
+    """The documents in which the policies with these names stand (``team-limits/h100-limit``)."""
+    return [
+        policy
+        for policy in visible(caller).filter(enabled=True)
+        if any(name.startswith(f"{policy.name}/") for name in names)
+    ]
 
 
 _compiled: OrderedDict[tuple[str, str], cedar.CompiledSet] = OrderedDict()

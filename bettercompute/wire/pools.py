@@ -113,7 +113,7 @@ class TimelineDevice(AnswerModel):
 
 
 class TimelineMaintenance(AnswerModel):
-    """Announced work on a node, or on all of the pool where it names none; nothing is booked then."""
+    """Announced work on a node, or on all of the pool where it names none: nothing is booked."""
 
     id: str
     node_id: str | None

@@ -198,6 +198,49 @@ def test_an_invalid_text_is_refused_with_its_line_and_nothing_is_stored() -> Non
     assert not Policy.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("context.gpus * 9223372036854775807 > 9", "overflow"),
+        ("9223372036854775807 + 1 > context.gpus", "overflow"),
+        # Of another member's reservation nothing but the id is told.
+        ('resource has owner && resource.owner.role == "admin"', "does not exist"),
+    ],
+)
+@pytest.mark.parametrize("platform", [False, True])
+def test_a_text_that_fails_on_ordinary_requests_is_not_stored(
+    condition: str, said: str, platform: bool
+) -> None:
+    text = (
+        'forbid (principal, action in Action::"compute:reservations:*", resource)'
+        f" when {{ {condition} }};"
+    )
+    draft = Draft(name="odd", text=text)
+    with pytest.raises(InvalidInput) as refused:
+        policies.create(cast.caller("olga"), draft=draft, platform=platform)
+    (error,) = refused.value.details["errors"]
+    assert error["path"] == "text"
+    assert said in error["message"]
+    assert not Policy.objects.exists()
+
+
+def test_one_that_fails_on_a_strange_request_is_named_to_those_who_can_change_it() -> None:
+    text = "forbid (principal, action, resource) when { context.gpus * 999999999999999999 > 9 };"
+    alice = cast.caller("alice")
+    saved = policies.create(alice, draft=Draft(name="odd", text=text))
+    asked = Attributes(gpus=4_096)
+    with pytest.raises(decisions.PolicyFailed) as told:
+        decisions.decide(alice, CREATE, resource_id="rsv_1", attributes=asked)
+    assert told.value.details == {"policies": ["odd/1"], "policyIds": [saved.pk]}
+    assert f"odd ({saved.pk})" in told.value.message
+    assert "overflow" in told.value.message
+    with pytest.raises(decisions.PolicyFailed) as untold:
+        decisions.decide(cast.caller("bob"), CREATE, resource_id="rsv_1", attributes=asked)
+    assert untold.value.details == {}
+    assert "ask an admin" in untold.value.message
+    assert decisions.decide(alice, CREATE, resource_id="rsv_1").allowed
+
+
 def test_a_dry_run_replaces_and_adds_without_storing() -> None:
     alice = cast.caller("alice")
     stored = policies.create(alice, draft=FOUR)

@@ -135,17 +135,22 @@ def test_it_judges_only_ones_own_tenant(pool):
         ({"reservation": {"duration": "never"}}, "reservation.duration"),
         ({"reservation": {"users": ["usr_x"]}}, "reservation.users[0]"),
         ({"replaces": "pol_x"}, "replaces"),
+        ({"reservation": None, "attributes": {"owner": "usr_x"}}, "attributes.owner"),
         ({"recent": 501}, "recent"),
         ({"text": "permit"}, "text"),
     ],
 )
 def test_what_is_wrong_is_named(pool, changes, path):
-    asked = body(pool, **changes.pop("reservation", {}))
+    said = changes.pop("reservation", {})
+    asked = None if said is None else body(pool, **said)
     problem = cast.problem(try_("bob", asked, **changes), 400, "INVALID_INPUT")
     assert problem["details"]["errors"][0]["path"] == path
 
 
-TOO_MUCH = "forbid (principal, action, resource) when { context.gpus * 9223372036854775807 > 9 };"
+TOO_MUCH = """
+forbid (principal, action, resource)
+when { context.gpus == 2 && context.gpus * 9223372036854775807 > 9 };
+"""
 
 
 @pytest.mark.parametrize("recent", [False, True], ids=["asked for", "recent"])

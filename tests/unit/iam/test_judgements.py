@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bettercompute.errors import AccessDenied, Unavailable
-from bettercompute.iam import cedar, decisions
+from bettercompute.iam import cedar, decisions, rehearsal
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
 
@@ -185,4 +185,17 @@ def test_each_policy_that_denies_has_a_sentence_and_a_name_of_its_own_text() -> 
     assert decision.message == (
         "Policy few/1 denies this: gpus must be at most 4, not 5."
         " Policy lab/1 denies this: Ask the lab first."
+    )
+
+
+def test_ordinary_requests_speak_of_all_that_a_decision_does() -> None:
+    """What a policy is tried on before it is stored has the attributes of a real request."""
+    real = decisions.context(BOB, Attributes())
+    for request in rehearsal._REQUESTS:
+        assert {key: type(value) for key, value in request.context.items()} == {
+            key: type(value) for key, value in real.items()
+        }
+    assert rehearsal.fault(cedar.default_text()) is None
+    assert [rehearsal.fault(each.text) for each in cedar.examples()] == [None] * len(
+        cedar.examples()
     )
