@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from bettercompute.coordination import schema
-from bettercompute.web import lifetime
+from bettercompute.web import lifetime, methods
 
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -72,13 +71,13 @@ class Probe:
 PROBE = Probe()
 
 
-@require_safe
+@methods.reading
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process lives; behind ``asgi.py`` this is answered before Django."""
     return _json(200, ALIVE)
 
 
-@require_safe
+@methods.reading
 def readyz(request: HttpRequest) -> HttpResponse:
     """This process can take its part; behind ``asgi.py`` as above."""
     try:

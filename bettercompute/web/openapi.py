@@ -6,13 +6,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
 from bettercompute import errors
-from bettercompute.web import etags, problems
+from bettercompute.web import etags, methods, problems
 
 DESCRIPTION = """\
 Reserve GPUs for a window. Times are epoch milliseconds. Errors are `application/problem+json`;
@@ -63,7 +62,7 @@ class Schema(AutoSchema):
         return [self.path.removeprefix("/api/v1/").partition("/")[0]]
 
 
-@require_safe
+@methods.reading
 def document(request: HttpRequest) -> HttpResponse:
     """``/api/v1/openapi.json``: public, since it says nothing of any tenant."""
     content, etag = _document()
@@ -76,13 +75,13 @@ def document(request: HttpRequest) -> HttpResponse:
     return answered
 
 
-@require_safe
+@methods.reading
 def page(request: HttpRequest) -> HttpResponse:
     """The document as a page. Its script and styles are our own files: the CSP allows no other."""
     return render(request, "web/api.html")
 
 
-@require_safe
+@methods.reading
 def error_page(request: HttpRequest) -> HttpResponse:
     """``/docs/errors``: what ``type`` of a problem points at."""
     codes = [

@@ -67,11 +67,18 @@ class ApiView(APIView):
             raise
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate first, then refuse what no view could want."""
+        """Authenticate, then refuse what no view could want.
+
+        A method that the path does not have comes before that: nobody may, and a session need not
+        send its CSRF token to be told so.
+        """
+        method = (request.method or "").lower()
+        handler = getattr(self, method, None) if method in self.http_method_names else None
+        if handler is None:
+            self.http_method_not_allowed(request, *args, **kwargs)
         super().initial(request, *args, **kwargs)
         _name_in_logs(self.identity)
         _check_path(kwargs)
-        handler = getattr(self, (request.method or "").lower(), None)
         if request.GET:
             queries.refuse_unknown(request.GET, getattr(handler, "query_model", None))
 

@@ -2,14 +2,13 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
 from bettercompute import errors
-from bettercompute.web import etags, limits, problems
+from bettercompute.web import etags, limits, methods, problems
 from reservations.feeds import document, entries, keeping
 
 
-@require_safe
+@methods.reading
 def serve(request: HttpRequest, address: str) -> HttpResponse:
     """The calendar; 304 where the program has it already."""
     try:
