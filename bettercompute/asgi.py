@@ -20,9 +20,9 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from pydantic import BaseModel
 
-from bettercompute import clock, errors
+from bettercompute import clock, errors, ids
 from bettercompute.coordination.heart import Heart
-from bettercompute.telemetry import otel
+from bettercompute.telemetry import metrics, otel
 from bettercompute.web import bridge, health, longpoll, problems, requests, serving
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
 from bettercompute.web.serving import Served
@@ -84,6 +84,8 @@ async def _answer(scope: Scope, receive: Receive) -> Answer | None:
         _as_probe(scope)
         found = await health.ready_soon()
         return _plain(found.status, found.body)
+    if probes and scope["path"] == metrics.PATH:
+        return await _metrics(scope)
     try:
         _check_headers(dict(scope["headers"]))
         body = await _read(receive)
@@ -99,6 +101,22 @@ async def _from_django(scope: Scope, body: bytes, receive: Receive) -> Answer | 
         return answer
     answer.headers = answer.without(longpoll.MARKER)
     return await longpoll.hold(answer, longpoll.Marker.read(marker), look=_look, receive=receive)
+
+
+async def _metrics(scope: Scope) -> Answer:
+    """What is counted; also while all of Django's threads are taken."""
+    from bettercompute.web import metrics_page  # its models load only once Django is set up
+
+    _as_probe(scope)
+    headers = dict(scope["headers"])
+    authorization = headers.get(b"authorization")
+    page = await _in_looking_thread(
+        lambda: metrics_page.answer(
+            None if authorization is None else authorization.decode("latin-1"), ids.new("req")
+        )
+    )
+    named = [(name.lower().encode(), value.encode()) for name, value in page.headers.items()]
+    return Answer(page.status, named, b"" if scope["method"] == "HEAD" else page.body)
 
 
 def _as_probe(scope: Scope) -> None:

@@ -5,7 +5,7 @@ from django.urls import include, path
 
 from bettercompute import operating
 from bettercompute.iam import api as iam
-from bettercompute.web import health, openapi
+from bettercompute.web import health, metrics_page, openapi
 from nodes import api as nodes
 from pools import api as pools
 from reservations import api as reservations
@@ -73,6 +73,7 @@ urlpatterns = [
     path("feeds/<slug:address>.ics", serving.serve, name="calendar-feed"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
+    path("metrics", metrics_page.serve),
     path(
         "admin/self-check/",
         admin.site.admin_view(operating.self_check_page),

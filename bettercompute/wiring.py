@@ -1,4 +1,4 @@
-"""What runs: reconcilers, periodic jobs, event sinks, self-checks. One page, no registries.
+"""What runs: reconcilers, periodic jobs, event sinks, self-checks, gauges. One page, no registries.
 
 Each entry names its function as ``module:function`` and is resolved at first use, so that reading
 this page loads nothing; a test resolves them all. Coordination, below in the layers, gets this
@@ -16,6 +16,7 @@ from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Reconcile
 from bettercompute.coordination.worker import Job
 from bettercompute.findings import Check
+from bettercompute.telemetry.gauges import Look
 from outbox import dispatch
 from outbox.dispatch import Sink
 
@@ -72,6 +73,15 @@ CHECKS: tuple[str, ...] = (
     "reservations.series.checks:ALL",
 )
 
+# Tuples of functions that answer what a scrape of the metrics reads from rows.
+GAUGES: tuple[str, ...] = (
+    "bettercompute.coordination.gauges:ALL",
+    "outbox.gauges:ALL",
+    "nodes.gauges:ALL",
+    "pools.gauges:ALL",
+    "reservations.gauges:ALL",
+)
+
 
 def resolve(path: str) -> Any:
     """The object that ``module:name`` names."""
@@ -100,6 +110,11 @@ def resync() -> int:
 def checks() -> list[Check]:
     """The self-checks, loaded."""
     return [check for path in CHECKS for check in resolve(path)]
+
+
+def gauges() -> list[Look]:
+    """What reads gauges, loaded."""
+    return [look for path in GAUGES for look in resolve(path)]
 
 
 def _function(tick: Tick) -> Callable[[Fence], object]:

@@ -90,6 +90,11 @@ def require_space(home: Path) -> None:
         )
 
 
+def remove_counts(home: Path) -> None:
+    """Forget what an earlier start counted; its processes are stopped."""
+    shutil.rmtree(home / "metrics", ignore_errors=True)
+
+
 def of_services(home: Path) -> list[Path]:
     """Where the services of an earlier start worked, whether or not they are there."""
     services = _services_of(home)

@@ -107,6 +107,8 @@ class Programs:
             "REDIS_URL": self.addresses.redis_url,
             "BETTERCOMPUTE_DATA": str(self.home),
             "BETTERCOMPUTE_SECRET_KEY": directories.secret(self.home, "secret-key"),
+            "BETTERCOMPUTE_METRICS_TOKEN": kept.get("BETTERCOMPUTE_METRICS_TOKEN")
+            or directories.secret(self.home, "metrics-token"),
             "BETTERCOMPUTE_DEMO_SECRETS": str(demo.secrets(self.home)),
             "NO_PROXY": local,
             "no_proxy": local,

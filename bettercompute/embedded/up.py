@@ -73,6 +73,7 @@ def run(wished: Options, *, interruption: Interruption) -> None:
         demo.remove(home)
         taken = cleanup.enter_context(ports.take_both(wished.port, wished.gateway_port))
         processes.stop_leftovers(mark=str(home), directories=directories.of_services(home))
+        directories.remove_counts(home)
         directories.require_space(home)
         services.require_given(wished.instead)
         placed = services.place(home, instead=wished.instead)

@@ -15,6 +15,7 @@ files.prepare()  # prometheus-client looks for the directory when it is imported
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram  # noqa: E402
 
+PATH = "/metrics"
 REGISTRY = CollectorRegistry()
 
 _SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)

@@ -19,8 +19,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded
 django.setup()
 
 from bettercompute import errors  # noqa: E402  # Django's settings come first
-from bettercompute.telemetry import otel, tracing  # noqa: E402
-from bettercompute.web import health, problems, serving  # noqa: E402
+from bettercompute.telemetry import metrics, otel, tracing  # noqa: E402
+from bettercompute.web import health, metrics_page, problems, serving  # noqa: E402
+from bettercompute.web.metrics_page import Page  # noqa: E402
 from bettercompute.web.serving import Served  # noqa: E402
 from nodes.gateway import http  # noqa: E402
 from nodes.gateway.http import Receive, Request, Scope, Send, Sent  # noqa: E402
@@ -46,6 +47,7 @@ QUIET = {
     f"{PREFIX}/heartbeat",
     health.HEALTH_PATH,
     health.READY_PATH,
+    metrics.PATH,
 }
 
 
@@ -99,7 +101,9 @@ class Application:
 
     async def _answer(self, request: Request, send: Send) -> None:
         try:
-            if request.path == health.HEALTH_PATH:
+            if request.path == metrics.PATH:
+                await http.answer_page(send, request, await self._metrics(request))
+            elif request.path == health.HEALTH_PATH:
                 await http.answer_plain(send, request, {"status": "ok"})
             elif request.path == health.READY_PATH:
                 await http.answer_plain(send, request, await self._readiness())
@@ -123,6 +127,15 @@ class Application:
         if self.gateway is None:
             raise errors.Unavailable("The gateway is starting.")
         return await handler(self.gateway, request)
+
+    async def _metrics(self, request: Request) -> Page:
+        """What the processes of this host count; rows are told by the web processes."""
+        if self.gateway is None:
+            raise errors.Unavailable("The gateway is starting.")
+        authorization = request.header(b"authorization") or None
+        return await self.gateway.database.run(
+            metrics_page.answer, authorization, request.id, rows=False
+        )
 
     async def _readiness(self) -> dict[str, object]:
         """Whether new agents could join. Raises: errors.Unavailable, saying why not."""

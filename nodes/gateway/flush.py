@@ -14,6 +14,7 @@ from bettercompute import clock, errors
 from bettercompute.coordination import heartbeats, leases, owner
 from bettercompute.coordination.heartbeats import Role
 from bettercompute.coordination.leases import Lease
+from bettercompute.telemetry import metrics
 from nodes import hearing, sessions
 from nodes.gateway.database import Database
 from nodes.gateway.live import Live
@@ -54,6 +55,7 @@ class Flush:
         if is_time:
             self._beaten_at = self._live.monotonic()
         self._live.forget_silent()
+        metrics.SESSIONS.labels("gateway").set(len(self._live))
 
     async def flush(self) -> None:
         """Write when each session was last heard of."""

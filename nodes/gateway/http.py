@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from bettercompute import errors
 from bettercompute.errors import FieldError
 from bettercompute.web import problems, requests
+from bettercompute.web.metrics_page import Page
 from nodes.protocol import messages
 from nodes.protocol.messages import Message
 
@@ -136,6 +137,11 @@ async def answer_plain(send: Send, request: Request, document: Mapping[str, Any]
     body = messages.canonical(document).encode()
     headers = {"Content-Type": "application/json", "Cache-Control": "no-store"}
     await _send(send, request, status=200, headers=headers, body=body)
+
+
+async def answer_page(send: Send, request: Request, page: Page) -> None:
+    """An answer that is made elsewhere."""
+    await _send(send, request, status=page.status, headers=page.headers, body=page.body)
 
 
 async def answer_problem(send: Send, request: Request, error: errors.ApiError) -> None:
