@@ -2,12 +2,14 @@
 
 import click
 
+from bettercompute.cli import debugging, settings, times
 from bettercompute.cli.exits import Exit
-from bettercompute.cli.output import Output
 from bettercompute.cli.private import Unusable
+from bettercompute.cli.session import Session
 from bettercompute.cli.settings import NotSignedIn
 from bettercompute.client import failures
-from bettercompute.client.failures import ClientError
+from bettercompute.client.failures import ClientError, Trouble
+from bettercompute.pages import spans
 
 _CODES: dict[type[ClientError], Exit] = {
     failures.InvalidInput: Exit.USAGE,
@@ -24,26 +26,48 @@ _CODES: dict[type[ClientError], Exit] = {
 }
 
 _NEXT: dict[type[ClientError], str] = {
+    failures.InvalidInput: "See what it takes: the same command with --help",
     failures.Unauthenticated: "Sign in again: better-compute login",
     failures.AccessDenied: "Ask an admin of your tenant which policies bind you.",
     failures.ConfirmationRequired: "Once it is confirmed, send the same again with the same --key.",
     failures.NotFound: "See what there is: better-compute list, better-compute pools",
+    failures.MethodNotAllowed: "The server does not have this yet: update it, or this program.",
+    failures.NotAcceptable: "A proxy may have changed the request; better-compute doctor",
     failures.Conflict: "See what fits: better-compute capacity --preview …",
     failures.InvalidState: "See its state: better-compute get <id>",
     failures.QuotaExceeded: "Release something (better-compute list), or ask for more quota.",
     failures.BudgetExceeded: "Release something (better-compute list), or ask for more budget.",
-    failures.Unreachable: "See what is wrong: better-compute doctor",
-    failures.UnexpectedAnswer: "See what is wrong: better-compute doctor",
+    failures.LengthRequired: "A proxy may have changed the request; better-compute doctor",
+    failures.PreconditionFailed: "Somebody changed it meanwhile: look at it, and try again.",
+    failures.PayloadTooLarge: "Ask for less at once: fewer labels, a shorter text.",
+    failures.UnsupportedMediaType: "A proxy may have changed the request; better-compute doctor",
+    failures.Unsupported: "The server does not offer this; ask whoever runs the platform.",
     failures.Unavailable: "Try again in a moment; better-compute doctor tells more.",
     failures.RateLimited: "Try again in a moment, less often.",
+    failures.Internal: "Try again; if it stays so, tell whoever runs the platform.",
 }
+_DOCTOR = "See what is wrong: better-compute doctor"
+_TROUBLES: dict[Trouble, str] = {
+    Trouble.NAME: "There is no such host. Check the address: better-compute context",
+    Trouble.REFUSED: "Nothing listens there. Check the address: better-compute context",
+    Trouble.TRUST: (
+        "Its certificate is not trusted here. One of your own CA: set SSL_CERT_FILE to its file. "
+        "Expired or not valid yet: check this machine's clock."
+    ),
+    Trouble.TIME: "The server or the network is slow. Try again in a moment.",
+    Trouble.BROKEN: "The connection broke off. Try again in a moment.",
+}
+SKEW_MS_MAX = 60_000  # a wrong clock of this much is worth a word
 
 
-def explain(out: Output, error: Exception) -> Exit:
+def explain(session: Session, error: Exception) -> Exit:
     """Say what went wrong and what to do next; how it counts."""
+    out = session.out
+    if session.debug:
+        debugging.traceback_of(error)
     match error:
         case ClientError():
-            _explain_answer(out, error)
+            _explain_answer(session, error)
             return code(error)
         case NotSignedIn():
             out.fail(str(error), code="NOT_SIGNED_IN")
@@ -53,11 +77,18 @@ def explain(out: Output, error: Exception) -> Exit:
             return Exit.INTERRUPTED
         case click.Abort():  # a prompt whose input ended
             out.fail("nothing was entered", code="NO_INPUT")
+        case BrokenPipeError():  # whoever read the output has enough, as `head` does
+            debugging.close_stdout()
+            return Exit.OK
         case OSError() | Unusable():  # a disk that is full, a permission that is missing
             out.fail(str(error), code="LOCAL")
         case _:
             kind = type(error).__name__
-            out.fail(f"better-compute itself failed ({kind}: {error})", code="FAULT")
+            out.fail(
+                f"better-compute itself failed ({kind}: {error})",
+                advice=["Please report this, with what --debug says."],
+                code="FAULT",
+            )
     return Exit.ERROR
 
 
@@ -71,26 +102,51 @@ def advice(error: ClientError) -> list[str]:
     lines = []
     if isinstance(error, failures.WaitTimedOut):
         lines.append(f"It goes on: better-compute get {error.reservation.id}")
-    if error.idempotency_key and may_have_happened(error):
+    if error.idempotency_key and error.may_have_happened:
         lines.append(f"Run the same again to go on with it, or say --key {error.idempotency_key}")
-    if error.details.get("needs") == "operator":
-        lines.append("Use an operator's token; ask whoever runs the platform.")
-    elif type(error) in _NEXT:
-        lines.append(_NEXT[type(error)])
+    lines += _next(error)
+    if (skew := _skew(error)) is not None:
+        lines.append(skew)
     if error.status is not None and error.status >= 500 and error.request_id:
         lines.append(f"An operator finds it in the logs by request id {error.request_id}")
     return lines
 
 
-def may_have_happened(error: ClientError) -> bool:
-    """Whether the server may have done what was asked, although it did not say so."""
-    return isinstance(error, failures.Unreachable) or (error.status or 0) >= 500
+def _next(error: ClientError) -> list[str]:
+    if error.details.get("needs") == "operator":
+        return ["Use an operator's token; ask whoever runs the platform."]
+    match error:
+        case failures.Unreachable():
+            return [_TROUBLES[error.trouble], _DOCTOR]
+        case failures.UnexpectedAnswer(points_to=str(where)):
+            return [f"Use the address that it points to: {where}"]
+        case failures.UnexpectedAnswer(is_page=True):
+            return ["That is a page for people. The address is the server's own, without a path."]
+        case failures.UnexpectedAnswer():
+            return [_DOCTOR]
+        case _:
+            return [_NEXT[type(error)]] if type(error) in _NEXT else []
 
 
-def _explain_answer(out: Output, error: ClientError) -> None:
-    out.fail(
+def _skew(error: ClientError) -> str | None:
+    """A word on this machine's clock, where it is so wrong that moments are read wrongly."""
+    if error.answered_at_ms is None:
+        return None
+    ahead_ms = times.to_ms(times.now()) - error.answered_at_ms
+    if abs(ahead_ms) <= SKEW_MS_MAX:
+        return None
+    which = "ahead of" if ahead_ms > 0 else "behind"
+    amount = spans.text(abs(ahead_ms) // 60_000 * 60_000)
+    return f"This machine's clock is {amount} {which} the server's: set it (NTP)."
+
+
+def _explain_answer(session: Session, error: ClientError) -> None:
+    lines = advice(error)
+    if isinstance(error, failures.Unauthenticated) and session.token_is_from_variable:
+        lines = [f"The token is the one in {settings.TOKEN_VARIABLE}.", *lines]
+    session.out.fail(
         error.detail,
-        advice=advice(error),
+        advice=lines,
         code=error.code,
         status=error.status,
         details=dict(error.details),

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bettercompute.cli import contexts, explaining, private, times
+from bettercompute.cli import contexts, private, times
 from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
@@ -83,7 +83,7 @@ def begin(session: Session, *typed: Any, key: str | None) -> Iterator[Intent]:
     try:
         yield intent
     except ClientError as error:
-        if not explaining.may_have_happened(error):
+        if not error.may_have_happened:
             intent.settle()
         raise
     finally:

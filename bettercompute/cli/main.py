@@ -155,7 +155,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the edge: a person gets words, no traceback)
         from bettercompute.cli import explaining
 
-        return explaining.explain(session.out, error)
+        return explaining.explain(session, error)
     return answered if isinstance(answered, int) else Exit.OK
 
 

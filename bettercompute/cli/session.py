@@ -29,7 +29,13 @@ class Session:
     url: str | None = None
     tenant: str | None = None
     context: str | None = None
+    debug: bool = False
     _target: settings.Target | None = None
+
+    @property
+    def token_is_from_variable(self) -> bool:
+        """Whether the token in use is the one that the environment names."""
+        return self._target is not None and self._target.context is None
 
     @property
     def given(self) -> settings.Given:
@@ -55,7 +61,12 @@ class Session:
                 f"Others could read your token in {target.token_file}. Now only you can; if they "
                 "are not to be trusted, revoke it: better-compute tokens revoke"
             )
-        return connect(target)
+        client = connect(target)
+        if self.debug:
+            from bettercompute.cli import debugging
+
+            client.api.observe = debugging.exchanged
+        return client
 
     def prefer(self) -> None:
         """Print as the context says, where the command line does not."""
@@ -110,6 +121,8 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
                 session.out.ask(Format(value))
             case "quiet":
                 session.out.quiet = True
+            case "debug":
+                session.debug = True
             case _:
                 setattr(session, name, value)
 
@@ -163,6 +176,15 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         expose_value=False,
         callback=_set("tenant"),
         help="The tenant to act for, by id or short name.",
+    ),
+    click.option(
+        "--debug",
+        is_flag=True,
+        envvar="BETTER_COMPUTE_DEBUG",
+        expose_value=False,
+        is_eager=True,
+        callback=_set("debug"),
+        help="Say each request, and where errors come from; never a secret.",
     ),
     click.option(
         "--context",

@@ -37,6 +37,7 @@ class Lost:
 
     reason: str
     sent: bool  # whether the server may have seen the request
+    trouble: failures.Trouble = failures.Trouble.BROKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,17 @@ def problem(answer: Answer) -> failures.ClientError | None:
         details=told.details,
         request_id=told.request_id or None,
         retry_after_seconds=retry_after(answer),
+        answered_at_ms=answered_at_ms(answer),
     )
+
+
+def answered_at_ms(answer: Answer) -> int | None:
+    """The server's clock by ``Date``, which has whole seconds."""
+    try:
+        sent = email.utils.parsedate_to_datetime(answer.headers.get("date", ""))
+        return round(sent.timestamp() * 1_000)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def retry_after(answer: Answer) -> float | None:
@@ -195,6 +206,11 @@ def _unexpected(answer: Answer) -> failures.UnexpectedAnswer:
         if answer.body
         else "nothing"
     )
-    return failures.UnexpectedAnswer(
+    error = failures.UnexpectedAnswer(
         f"This is no answer of Better Compute: {answer.status}, {shown}.", status=answer.status
     )
+    error.points_to = where
+    error.is_page = (
+        "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<"
+    )
+    return error

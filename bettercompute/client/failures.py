@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -25,17 +26,32 @@ class ClientError(Exception):
         details: Mapping[str, Any] = NOTHING,
         request_id: str | None = None,
         retry_after_seconds: float | None = None,
+        answered_at_ms: int | None = None,
     ) -> None:
         self.detail = detail
         self.status = status
         self.details = details
         self.request_id = request_id
         self.retry_after_seconds = retry_after_seconds
+        #: the server's clock when it answered, in epoch milliseconds, where it said so
+        self.answered_at_ms = answered_at_ms
         #: How often the call was sent before this was raised.
         self.attempts = 1
+        #: Some attempt may have been done, although the server did not say so.
+        self.may_have_happened = False
         #: The key of a create: calling again with it reaches the same reservation.
         self.idempotency_key: str | None = None
         super().__init__(detail)
+
+
+class Trouble(StrEnum):
+    """Why there is no answer."""
+
+    NAME = "name"  # there is no such host
+    REFUSED = "refused"  # nothing listens there
+    TRUST = "trust"  # its certificate, or that it speaks TLS at all
+    TIME = "time"  # it takes too long
+    BROKEN = "broken"  # the connection ended in between
 
 
 class Unreachable(ClientError):
@@ -43,11 +59,19 @@ class Unreachable(ClientError):
 
     code = "UNREACHABLE"
 
+    def __init__(self, detail: str, *, trouble: Trouble = Trouble.BROKEN) -> None:
+        super().__init__(detail)
+        self.trouble = trouble
+
 
 class UnexpectedAnswer(ClientError):
     """An answer that is not of this API: a proxy's page, or another version's."""
 
     code = "UNEXPECTED_ANSWER"
+    #: the address that it points to, where it is a redirect
+    points_to: str | None = None
+    #: it is a page for people
+    is_page: bool = False
 
 
 class WaitTimedOut(ClientError):

@@ -60,6 +60,8 @@ class Api:
     monotonic: Callable[[], float] = time.monotonic
     jitter: Callable[[float, float], float] = field(default=random.uniform)
     kept: Kept = field(default_factory=Kept)
+    #: told of each request with what came back and after how many seconds, for logs
+    observe: Callable[[Call[Any], Answer | Lost, float], None] | None = None
 
 
 def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T]:
@@ -69,16 +71,17 @@ def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T
     """
     budget = api.timeout_seconds if seconds is None else seconds
     deadline = api.monotonic() + budget + call.holds_seconds
+    unsure = False
     for attempt in itertools.count(1):
         remaining = max(deadline - api.monotonic(), 0.001)
-        asked, known = api.kept.asking(call)
-        sent = yield Send(asked, seconds=min(ATTEMPT_SECONDS + call.holds_seconds, remaining))
-        assert sent is not None, "a Send is answered"
-        outcome = api.kept.answered(call, known, sent)
+        seconds_max = min(ATTEMPT_SECONDS + call.holds_seconds, remaining)
+        outcome = yield from _attempt(api, call, seconds_max)
         try:
             return _read(call, outcome)
         except failures.ClientError as error:
+            unsure = unsure or _is_unsure(outcome)
             error.attempts = attempt
+            error.may_have_happened = unsure and not _is_definite(outcome)
             pause = _pause(api, attempt, error)
             exhausted = attempt >= ATTEMPTS_MAX or api.monotonic() + pause >= deadline
             if exhausted or not _may_repeat(call, outcome, error):
@@ -87,14 +90,37 @@ def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T
     raise AssertionError("counting never ends")
 
 
+def _attempt(api: Api, call: Call[T], seconds: float) -> Flow[Answer | Lost]:
+    """Send it once; what came back, or what that stands for."""
+    asked, known = api.kept.asking(call)
+    begun = api.monotonic()
+    came = yield Send(asked, seconds=seconds)
+    assert came is not None, "a Send is answered"
+    if api.observe is not None:
+        api.observe(asked, came, api.monotonic() - begun)
+    return api.kept.answered(call, known, came)
+
+
 def _read(call: Call[T], outcome: Answer | Lost) -> T:
     if isinstance(outcome, Lost):
-        raise failures.Unreachable(outcome.reason)
+        raise failures.Unreachable(outcome.reason, trouble=outcome.trouble)
     return call.read(outcome)
+
+
+def _is_unsure(outcome: Answer | Lost) -> bool:
+    """Whether this attempt may have been done, although it failed."""
+    return outcome.sent if isinstance(outcome, Lost) else outcome.status >= 500
+
+
+def _is_definite(outcome: Answer | Lost) -> bool:
+    """Whether the server says that it is not done, whatever became of earlier attempts."""
+    return isinstance(outcome, Answer) and 400 <= outcome.status < 500 and outcome.status != 429
 
 
 def _may_repeat(call: Call[Any], outcome: Answer | Lost, error: failures.ClientError) -> bool:
     if isinstance(outcome, Lost):
+        if outcome.trouble is failures.Trouble.TRUST:
+            return False  # a certificate does not get better by asking again
         return call.repeatable or not outcome.sent
     return call.repeatable and outcome.status in calls.TRY_LATER
 

@@ -15,7 +15,7 @@ def probe(_: Api, path: str) -> Flow[Answer]:
     """
     outcome = yield Send(Call("GET", path, _as_it_is), seconds=PROBE_SECONDS)
     if isinstance(outcome, Lost):
-        raise failures.Unreachable(outcome.reason)
+        raise failures.Unreachable(outcome.reason, trouble=outcome.trouble)
     assert outcome is not None, "a Send is answered"
     return outcome
 

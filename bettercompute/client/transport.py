@@ -2,12 +2,15 @@
 
 import importlib.metadata
 import re
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx2
 
 from bettercompute.client.calls import Answer, Lost
+from bettercompute.client.failures import Trouble
 from bettercompute.client.flows import Send
 
 CONNECT_SECONDS = 5.0
@@ -62,4 +65,25 @@ def lost(error: Exception, url: str) -> Lost:
     never_sent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
     what = "does not answer in time" if isinstance(error, httpx2.TimeoutException) else "failed"
     reason = str(error) or type(error).__name__
-    return Lost(f"{url} {what}: {reason}", sent=not never_sent)
+    return Lost(f"{url} {what}: {reason}", sent=not never_sent, trouble=_trouble(error))
+
+
+def _trouble(error: Exception) -> Trouble:
+    """What is behind it: httpx2 wraps the errors of the operating system and of TLS."""
+    if isinstance(error, httpx2.TimeoutException):
+        return Trouble.TIME
+    for cause in _causes(error):
+        match cause:
+            case ssl.SSLError():
+                return Trouble.TRUST
+            case socket.gaierror():
+                return Trouble.NAME
+            case ConnectionRefusedError():
+                return Trouble.REFUSED
+    return Trouble.BROKEN
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,6 +1,7 @@
 """Runs the command line in this process, with settings, time and server of its own."""
 
 import contextlib
+import email.utils
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,7 +45,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    monkeypatch.setattr(times, "now", lambda: times.from_ms(answers.NOW_MS - answers.HOUR_MS))
+    now = times.from_ms(answers.NOW_MS - answers.HOUR_MS)
+    monkeypatch.setattr(times, "now", lambda: now)
+    date = email.utils.format_datetime(now, usegmt=True)
+    monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda *_: date)
     return tmp_path
 
 
