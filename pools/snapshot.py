@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from bettercompute import sql
@@ -139,8 +140,21 @@ def _narrowing(demand: Demand, reach: Reach) -> dict[str, Any]:
         "models": None if kind.models is None else list(kind.models),
         "count": most if demand.may_spread else sum(line.minimum for line in lines),
         "most": most,
+        "asked": demand.resources_asked,
+        "carries": _carries(demand) if reach is Reach.AROUND else [],
         **_extent(demand, reach),
     }
+
+
+def _carries(demand: Demand) -> list[int]:
+    """The least that any node which serves it books of each host resource; empty: it depends.
+
+    For a sample that is not worth its price: most nodes have enough.
+    """
+    if not _is_plain(demand):
+        return []
+    least = filters.least_worth([options[0] for options in demand.lines], demand)
+    return list(filters.amounts_at(least, demand).values())
 
 
 def _labels(demand: Demand) -> dict[str, Any]:
@@ -197,12 +211,13 @@ def models_of(line: Line) -> list[str] | None:
 
 
 def _node(rows: list[sql.Row]) -> Node:
-    worked_on_until, free = rows[0][8:10]
+    worked_on_until, free, capacity = rows[0][8:11]
     return node(
         rows[0][:8],
-        cells=tuple(_cell(row[10:]) for row in rows if row[10] is not None),
+        cells=tuple(_cell(row[11:]) for row in rows if row[11] is not None),
         worked_on_until=worked_on_until,
         resources={} if free is None else json.loads(free),
+        capacity={} if capacity is None else _amounts(capacity),
     )
 
 
@@ -211,6 +226,7 @@ def node(
     *,
     cells: tuple[Cell, ...],
     resources: Mapping[str, int],
+    capacity: Mapping[str, int] = MappingProxyType({}),
     worked_on_until: int | None = None,
 ) -> Node:
     """A host from its own columns: id, name, state, cordoned, both labels, taints, connected."""
@@ -227,6 +243,7 @@ def node(
         taints=_taints(taints),
         worked_on_until=worked_on_until,
         resources=resources,
+        capacity=capacity,
     )
 
 
@@ -259,6 +276,11 @@ def _cell(row: sql.Row) -> Cell:
 @lru_cache(maxsize=4_096)
 def _mapping(text: str) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in json.loads(text).items()}
+
+
+@lru_cache(maxsize=4_096)
+def _amounts(text: str) -> Mapping[str, int]:
+    return {str(name): int(amount) for name, amount in json.loads(text).items()}
 
 
 @lru_cache(maxsize=4_096)

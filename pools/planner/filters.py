@@ -4,7 +4,7 @@ Each filter is asked in ``reasons.ORDER``; the first that a node fails names its
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bettercompute.states import NodeState
@@ -43,10 +43,20 @@ def amounts(node: Node, worth_taken: int, demand: Demand) -> dict[str, int]:
     """What the node books of its host resources, in proportion to the devices it gives (R30)."""
     if not node.resources:
         return {}
-    booked = {
+    booked = amounts_at(worth_taken, demand)
+    return {name: amount for name, amount in booked.items() if amount > 0}
+
+
+def amounts_at(worth_taken: int, demand: Demand) -> dict[str, int]:
+    """Of each resource the demand books, what goes with devices of so much worth."""
+    return {
         name: total * worth_taken // demand.full_worth for name, total in demand.resources.items()
     }
-    return {name: amount for name, amount in booked.items() if amount > 0}
+
+
+def least_worth(lines: Sequence[Line], demand: Demand) -> int:
+    """What the lines are worth at their least counts."""
+    return sum(line.minimum * one for line, one in zip(lines, worths(lines, demand), strict=True))
 
 
 def rejection(
@@ -77,7 +87,9 @@ def rejection(
                 (plain, _total, None, Rejection(Filter.MODEL, _device_needs(lines))),
             ]
         )
-        or _unfit(node, lines, demand)
+        or _mislabelled(node, lines, demand)
+        or _too_small(node, lines, demand)
+        or _shut(node, demand)
         or first_failed(
             [
                 (plain, _healthy, None, Rejection(Filter.STATE, f"{wanted} healthy")),
@@ -130,20 +142,35 @@ def late_choice(node: Node, demand: Demand) -> int:
 
 def _unfit(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | None:
     """What of the node itself is wrong, whatever its devices."""
+    return _mislabelled(node, lines, demand) or _shut(node, demand)
+
+
+def _mislabelled(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | None:
     for key in _needed_system_labels(node, demand):
         if node.label(key) is None:
             return Rejection(Filter.LABELS, f"{key}=*")
     for term in label_terms(lines):
         if not terms.label_holds(term, node):
             return Rejection(Filter.LABELS, str(term))
+    return None
+
+
+def _too_small(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | None:
+    """Whether the host has too little even with nothing booked: waiting does not help."""
+    if not demand.resources or not node.capacity:
+        return None
+    least = amounts_at(least_worth(lines, demand), demand)
+    lacking = {
+        name: amount for name, amount in least.items() if amount > node.capacity.get(name, 0)
+    }
+    return Rejection(Filter.CAPABILITY, f"a host with {_told(lacking)}") if lacking else None
+
+
+def _shut(node: Node, demand: Demand) -> Rejection | None:
+    """Why it takes none of this work in that time, whatever it has."""
     for taint in node.taints:
         if taint.effect != PREFER_NO_SCHEDULE and not _tolerated(taint, demand.tolerations):
             return Rejection(Filter.TAINT, f"toleration of {taint}")
-    return _closed(node)
-
-
-def _closed(node: Node) -> Rejection | None:
-    """Why it takes nobody at all in that time."""
     if node.state != NodeState.READY:
         return Rejection(Filter.STATE, "a node that is ready")
     if node.cordoned:
@@ -189,6 +216,8 @@ def _device_needs(lines: Sequence[Line]) -> str:
 
 
 def _amounts_text(lines: Sequence[Line], demand: Demand) -> str:
-    taken = sum(line.minimum * one for line, one in zip(lines, worths(lines, demand), strict=True))
-    needed = {name: total * taken // demand.full_worth for name, total in demand.resources.items()}
-    return ", ".join(f"{amount} {name}" for name, amount in sorted(needed.items()) if amount)
+    return _told(amounts_at(least_worth(lines, demand), demand))
+
+
+def _told(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items()) if amount)

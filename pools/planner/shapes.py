@@ -64,6 +64,7 @@ def _key(node: Node, labels: Sequence[str]) -> Any:
         node.worked_on_until,
         tuple(node.label(key) for key in labels),
         tuple(sorted(node.resources.items())),
+        tuple(sorted(node.capacity.items())),
         tuple(_cell_key(cell) for cell in node.cells),
     )
 

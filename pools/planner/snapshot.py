@@ -85,6 +85,8 @@ class Node:
     worked_on_until: int | None = None
     #: free amount by resource at the window's peak; empty: the host counts none and books none
     resources: Mapping[str, int] = field(default_factory=dict)
+    #: all there is by resource, booked or not; empty: nobody looked
+    capacity: Mapping[str, int] = field(default_factory=dict)
 
     def label(self, key: str) -> str | None:
         """A label's value; under ``bc.dev/`` only what the system itself wrote counts."""

@@ -62,14 +62,14 @@ class TimedNode:
 
     def look(self, span: Span, resources: Sequence[str]) -> Node:
         """The same, for a window that nobody will ask for again."""
+        capacity = {
+            name: self.whole.resources[name] for name in resources if name in self.whole.resources
+        }
         return replace(
             self.whole,
             cells=tuple(self._cell(cell, span) for cell in self.whole.cells),
-            resources={
-                name: self.whole.resources[name] - self._peak(name, span)
-                for name in resources
-                if name in self.whole.resources
-            },
+            resources={name: most - self._peak(name, span) for name, most in capacity.items()},
+            capacity=capacity,
             worked_on_until=max(
                 (each.end for each in self.worked_on if each.meets(span)), default=None
             ),

@@ -86,6 +86,31 @@ able AS MATERIALIZED (
             ), true)
     ) AS atoms
     WHERE atoms.free >= %(count)s::int
+        -- With `carries`, what the host has left of these resources must do for the least that the
+        -- request books there; a host that counts none of them books none.
+        AND NOT EXISTS (
+            SELECT
+            FROM unnest(%(resources)s::text[], %(carries)s::bigint[]) AS needs (resource, amount)
+            LEFT JOIN node_resources
+                ON node_resources.node_id = together.id
+                AND node_resources.resource = needs.resource
+            WHERE needs.amount > 0
+                AND CASE
+                    WHEN node_resources.resource IS NULL THEN %(asked)s::boolean OR EXISTS (
+                        SELECT
+                        FROM node_resources
+                        WHERE node_resources.node_id = together.id
+                            AND node_resources.resource = ANY(%(resources)s::text[])
+                    )
+                    WHEN floor(node_resources.allocatable * node_resources.ratio)
+                        - node_resources.allocated >= needs.amount THEN false
+                    ELSE floor(node_resources.allocatable * node_resources.ratio) - resource_peak(
+                        node_resources.node_id,
+                        node_resources.resource,
+                        tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
+                    ) < needs.amount
+                END
+        )
         AND NOT EXISTS (SELECT FROM worked_on WHERE worked_on.node_id = together.id)
         AND NOT EXISTS (SELECT FROM worked_on WHERE worked_on.node_id = '')
     LIMIT %(enough)s::int
@@ -150,6 +175,7 @@ SELECT
     around.answer,
     nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
     nodes.taints, node_conditions.id IS NULL AS connected, NULL AS worked_on_until, amounts.free,
+    NULL AS capacity,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
 FROM (
@@ -168,21 +194,31 @@ LEFT JOIN (
 ORDER BY nodes.id, cells.nvlink_group, cells.numa_node, cells.model, cells.memory_mib;
 
 -- name: whole
--- All of a pool for one window, read as `likeliest` reads a part of it.
-WITH booked AS (
-    SELECT holds.device_id, max(holds.until) AS until
-    FROM (
-        -- An extension is a row of its own behind the one before: the hold ends where it ends.
-        SELECT device_bookings.device_id, max(upper(device_bookings.during)) AS until
-        FROM nodes
-        JOIN devices ON devices.node_id = nodes.id
-        JOIN device_bookings ON device_bookings.device_id = devices.id
-        WHERE nodes.pool_id = %(pool_id)s::text
+-- All of a pool for one window, read as `likeliest` reads a part of it. What a host has of each
+-- resource, booked or not, tells a host that is too small from one that is taken.
+WITH booked AS MATERIALIZED (
+    -- Bookings of a device never overlap: of those that meet the window the last to end decides. An
+    -- extension is a row of its own behind the one before: the hold ends where it ends.
+    SELECT devices.id AS device_id, coalesce(extended.until, last.until) AS until
+    FROM nodes
+    JOIN devices ON devices.node_id = nodes.id
+    CROSS JOIN LATERAL (
+        SELECT device_bookings.allocation_id, upper(device_bookings.during) AS until
+        FROM device_bookings
+        WHERE device_bookings.device_id = devices.id
             AND upper(device_bookings.during) > %(start)s::timestamptz
-        GROUP BY device_bookings.device_id, device_bookings.allocation_id
-        HAVING min(lower(device_bookings.during)) < %(end)s::timestamptz
-    ) AS holds
-    GROUP BY holds.device_id
+            AND lower(device_bookings.during) < %(end)s::timestamptz
+        ORDER BY upper(device_bookings.during) DESC
+        LIMIT 1
+    ) AS last
+    CROSS JOIN LATERAL (
+        SELECT max(upper(device_bookings.during)) AS until
+        FROM device_bookings
+        WHERE device_bookings.device_id = devices.id
+            AND device_bookings.allocation_id = last.allocation_id
+            AND upper(device_bookings.during) > last.until
+    ) AS extended
+    WHERE nodes.pool_id = %(pool_id)s::text
 ),
 worked_on AS MATERIALIZED (
     -- Maintenance that meets the window, by node; of the whole pool under the empty name.
@@ -232,7 +268,11 @@ amounts AS (
                 node_resources.resource,
                 tstzrange(%(start)s::timestamptz, %(end)s::timestamptz, '[)')
             )
-        END) AS free
+        END) AS free,
+        jsonb_object_agg(
+            node_resources.resource,
+            floor(node_resources.allocatable * node_resources.ratio)::bigint
+        ) AS capacity
     FROM nodes
     JOIN node_resources ON node_resources.node_id = nodes.id
     JOIN unnest(%(resources)s::text[], %(amounts)s::bigint[]) AS needs (resource, amount)
@@ -245,7 +285,7 @@ SELECT
     nodes.id, nodes.name, nodes.state, nodes.cordoned, nodes.labels, nodes.system_labels,
     nodes.taints, node_conditions.id IS NULL AS connected,
     greatest(worked_on.until, (SELECT until FROM worked_on WHERE node_id = '')) AS worked_on_until,
-    amounts.free,
+    amounts.free, amounts.capacity,
     cells.bookable_mode, cells.profile, cells.model, cells.memory_mib, cells.driver,
     cells.numa_node, cells.nvlink_group, cells.free, cells.busy_until, cells.unhealthy
 FROM nodes

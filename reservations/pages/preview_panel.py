@@ -34,8 +34,8 @@ _REASONS: Mapping[Filter, tuple[str, str]] = {
     ),
     Filter.LABELS: ("Nodes lack a label", "Choose another pool."),
     Filter.CAPABILITY: (
-        "Nodes lack a capability",
-        "Leave host resources empty or choose another pool.",
+        "Hosts are too small, even with nothing booked",
+        "Ask for less CPU or memory per node, or choose another pool.",
     ),
     Filter.TAINT: ("Nodes are reserved for other work", "Choose another pool."),
     Filter.STATE: ("Nodes are not taking reservations", "They are cordoned, silent or unhealthy."),

@@ -98,6 +98,28 @@ def test_blocking_bookings_say_until_when(pool, clock):
     assert set(reason.samples) == {node.name for node in pool_nodes(pool)}
 
 
+def test_hosts_that_are_too_small_are_not_waited_for(pool):
+    """What no host has, booked or not, costs no search for the day on which it would be free."""
+    with CaptureQueriesContext(connection) as asked:
+        found = look(pool, resources={"vcpu": 4_000})
+    (reason,) = found.reasons
+    assert (reason.filter, reason.needs) == (Filter.CAPABILITY, "a host with 4000 vcpu")
+    assert (reason.nodes, found.earliest) == (2, None)
+    assert not any("first_ends" in query["sql"] for query in asked.captured_queries)
+
+
+@COMMITS
+def test_what_is_booked_of_a_host_is_waited_for(pool, clock):
+    cpus = {"vcpu": 190}
+    alice = cast.caller("alice")
+    for _ in pool_nodes(pool):
+        make.reservation(alice, pool, resources=cpus, duration="3h")
+    found = look(pool, resources=cpus)
+    (reason,) = found.reasons
+    assert reason.filter is Filter.RESOURCES
+    assert found.earliest == clock.now_ms() + 3 * HOUR_MS
+
+
 def test_reasons_count_the_nodes_by_what_is_wrong_with_them(pool):
     for node in pool_nodes(pool):
         eligibility.cordon(node.pk)

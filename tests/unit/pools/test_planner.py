@@ -215,6 +215,15 @@ def test_a_node_that_cannot_give_the_host_resources_is_no_fit():
     assert (reason.filter, reason.needs) == (Filter.RESOURCES, "16 vcpu")
 
 
+@pytest.mark.rule("R30", "R20")
+def test_a_host_that_is_too_small_is_told_from_one_that_is_taken():
+    taken = node(cell(8), resources={"vcpu": 4}, capacity={"vcpu": 16})
+    small = node(cell(8), resources={"vcpu": 4}, capacity={"vcpu": 15})
+    wanted = demand(line(2), resources={"vcpu": 16})
+    found = [(reason.filter, reason.needs) for reason in refused(wanted, taken, small)]
+    assert found == [(Filter.RESOURCES, "16 vcpu"), (Filter.CAPABILITY, "a host with 16 vcpu")]
+
+
 @pytest.mark.rule("R30")
 def test_what_is_booked_is_in_proportion_to_the_devices_and_rounded_down():
     hosts = [node(cell(n), resources={"vcpu": 100}) for n in (1, 2)]
