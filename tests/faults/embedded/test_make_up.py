@@ -5,20 +5,16 @@ proves the same promise: what `demo.json` names is ready, and a reservation made
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import psutil
@@ -28,136 +24,19 @@ import redis
 from psycopg import sql
 
 from bettercompute.embedded import directories, processes
+from tests.support import otlp
+from tests.support.made_up import (
+    ACTIVE_SECONDS,
+    EMBEDDED,
+    RECOVERY_SECONDS,
+    STOP_SECONDS,
+    UP,
+    Deployment,
+    deployment_at,
+)
+from tests.support.otlp import ReceivedSpan, Receiver
 
 pytestmark = pytest.mark.enable_socket
-
-UP = [sys.executable, "-m", "bettercompute.embedded.up"]
-EMBEDDED = {key: os.environ[key] for key in os.environ.keys() - {"DATABASE_URL", "REDIS_URL"}}
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-START_SECONDS = 180  # some ten on an idle machine; a busy one proves the rest as well
-STOP_SECONDS = 60  # likewise: three seconds
-ACTIVE_SECONDS = 30  # likewise: one
-RECOVERY_SECONDS = 120
-
-
-class Deployment:
-    """`up` on a data directory, started and stopped at will."""
-
-    def __init__(self, home: Path, temporary: Path, environment: dict[str, str]) -> None:
-        self.home = home
-        self.temporary = temporary
-        self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def runs(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def demo(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.home / "demo.json").read_text())
-        return found
-
-    @property
-    def said(self) -> str:
-        return self.home.with_name("said").read_text(errors="replace")
-
-    def start(self, **environment: str) -> None:
-        """Come back when `demo.json` is there."""
-        with self.home.with_name("said").open("wb") as said:
-            self._process = subprocess.Popen(
-                UP,
-                env={**self._environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-            )
-        deadline = time.monotonic() + START_SECONDS
-        while not (self.home / "demo.json").exists():
-            assert self.runs, self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.05)
-
-    def end(self, number: signal.Signals) -> int:
-        assert self._process is not None
-        self._process.send_signal(number)
-        return self._process.wait(STOP_SECONDS)
-
-    def everything(self) -> list[psutil.Process]:
-        return psutil.Process(self.pid).children(recursive=True)
-
-    def child(self, *words: str) -> psutil.Process:
-        """The one direct child whose command line has these words."""
-        (found,) = [
-            child
-            for child in psutil.Process(self.pid).children()
-            if all(any(word in part for part in child.cmdline()) for word in words)
-        ]
-        return found
-
-    def call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One call of the API, as alice."""
-        request = urllib.request.Request(
-            f"{self.demo['url']}/api/v1{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Authorization": f"Bearer {self.demo['tokens']['alice']}",
-                "Content-Type": "application/json",
-            },
-        )
-        with DIRECT.open(request, timeout=30) as response:
-            answer: dict[str, Any] = json.load(response)
-        return answer
-
-    def reserve(self, *, gpus: int = 1) -> str:
-        body = {
-            "tenantId": self.demo["tenant"],
-            "poolId": self.demo["pools"]["main"],
-            "devices": [{"class": "gpu", "count": gpus}],
-            "duration": "1h",
-            "idempotencyKey": uuid.uuid4().hex,
-        }
-        identifier: str = self.call("/reservations", body)["id"]
-        return identifier
-
-    def state(self, reservation: str) -> str:
-        state: str = self.call(f"/reservations/{reservation}")["state"]
-        return state
-
-    def wait_until_active(self, reservation: str, *, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (state := self.state(reservation)) != "active":
-            assert state in {"pending", "placed", "binding"}
-            assert time.monotonic() < deadline, f"{state} after {seconds} s; {self.said}"
-            time.sleep(0.05)
-
-    def release(self, reservation: str) -> None:
-        body = {"tenantId": self.demo["tenant"]}
-        self.call(f"/reservations/{reservation}/release", body)
-
-
-@contextlib.contextmanager
-def deployment_at(place: Path, **environment: str) -> Iterator[Deployment]:
-    """A deployment that has ended, and whose files are gone, at the end of the block."""
-    temporary = place / "tmp"
-    temporary.mkdir()
-    for directory in (place, temporary):  # the services' account passes through
-        directory.chmod(0o711)
-    home = place / "my data"
-    wished = {"BETTERCOMPUTE_DATA": str(home), "PORT": "0", "TMPDIR": str(temporary)}
-    deployment = Deployment(home, temporary, {**EMBEDDED, **wished, **environment})
-    try:
-        yield deployment
-    finally:
-        if deployment.runs:
-            deployment.end(signal.SIGTERM)
-        processes.stop_leftovers(mark=str(home), directories=directories.of_services(home))
 
 
 @pytest.fixture(scope="module")
@@ -168,8 +47,15 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def shared(place: Path) -> Iterator[Deployment]:
-    with deployment_at(place) as deployment:
+def traces() -> Iterator[Receiver]:
+    with otlp.receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def shared(place: Path, traces: Receiver) -> Iterator[Deployment]:
+    told = {"OTEL_EXPORTER_OTLP_ENDPOINT": traces.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    with deployment_at(place, **told) as deployment:
         yield deployment
 
 
@@ -208,6 +94,71 @@ def test_demo_json_names_everything_a_client_needs(deployment: Deployment) -> No
         assert login["username"] == name
         assert f"{name:<10} {login['password']}" in deployment.said
     assert (deployment.home / "demo.json").stat().st_mode & 0o777 == 0o600
+
+
+def _is_whole(spans: list[ReceivedSpan]) -> bool:
+    """Two runs of the worker at least, and every span's parent: one tree below the request."""
+    known = {span.span_id for span in spans}
+    roots = [span for span in spans if span.parent_id not in known]
+    runs = [span for span in spans if span.name == "reconcile reservation"]
+    return len(runs) >= 2 and [root.name for root in roots] == ["POST /api/v1/reservations"]
+
+
+def test_one_trace_leads_from_the_request_through_every_process(
+    deployment: Deployment, traces: Receiver
+) -> None:
+    trace_id = uuid.uuid4().hex
+    parent = f"00-{trace_id}-00f067aa0ba902b7-01"
+
+    made = deployment.reserve(headers={"traceparent": parent})
+    deployment.wait_until_active(made, seconds=RECOVERY_SECONDS)
+
+    spans = traces.wait_for(_is_whole, trace_id=trace_id, seconds=ACTIVE_SECONDS)
+    assert _is_whole(spans)
+    services = {span.service for span in spans}
+    assert {"better-compute-web", "better-compute-worker"} <= services
+    (asked,) = [span for span in spans if span.name == "POST /api/v1/reservations"]
+    assert asked.parent_id == "00f067aa0ba902b7"
+    assert asked.attributes["http.response.status_code"] == 201
+    names = {span.name for span in spans}
+    assert {"decide", "plan", "book", "INSERT", "reconcile reservation"} <= names
+    with psycopg.connect(database_of(deployment)) as connection:
+        rows = connection.execute(
+            "SELECT type, origin FROM outbox WHERE subject = %s", [f"reservation/{made}"]
+        ).fetchall()
+    assert "reservation.active" in {kind for kind, _ in rows}
+    assert {(kind, origin[3:35]) for kind, origin in rows} == {(kind, trace_id) for kind, _ in rows}
+    deployment.release(made)
+
+
+def test_no_secret_and_no_value_of_a_statement_leaves_in_a_span(
+    deployment: Deployment, traces: Receiver
+) -> None:
+    made = deployment.reserve()
+    deployment.wait_until_active(made, seconds=RECOVERY_SECONDS)
+    deployment.release(made)
+    assert traces.spans()
+    sent = b"".join(traces.raw)
+    for name, token in deployment.demo["tokens"].items():
+        assert token.encode() not in sent, name
+        assert token.rpartition("_")[2].encode() not in sent, name
+    texts = [str(span.attributes.get("db.query.text", "")) for span in traces.spans()]
+    assert any(texts)
+    assert not [text for text in texts if made in text]
+
+
+def test_every_process_is_in_one_scrape(deployment: Deployment) -> None:
+    made = deployment.reserve()
+    deployment.wait_until_active(made, seconds=RECOVERY_SECONDS)
+    deployment.release(made)
+    text = deployment.metrics()
+    for server in ("web", "gateway"):
+        assert f'server="{server}"' in text
+    assert 'better_compute_work_runs_total{kind="reservation"' in text  # of the worker
+    assert 'better_compute_placements_total{outcome="placed",placer="direct"}' in text
+    assert 'better_compute_processes{role="web"} 2.0' in text
+    assert made not in text
+    assert deployment.demo["tenant"] not in text
 
 
 def test_a_second_start_is_refused_at_once_and_harms_nothing(deployment: Deployment) -> None:
@@ -355,6 +306,11 @@ def test_given_servers_replace_the_embedded_ones(tmp_path: Path) -> None:
             row = connection.execute("SELECT state FROM reservations WHERE id = %s", [kept])
             assert row.fetchone() == ("active",)
         deployment.end(signal.SIGTERM)
+
+
+def database_of(deployment: Deployment) -> str:
+    """The deployment's own PostgreSQL."""
+    return deployment.child("celery", "worker").environ()["DATABASE_URL"]
 
 
 def valkey_of(deployment: Deployment) -> str:
