@@ -40,6 +40,7 @@ PREFIXES = (
     "alloc",  # a reservation's part on one node
     "cmd",  # command to a node
     "evt",  # event
+    "whk",  # webhook endpoint
     "req",  # one HTTP request
     "hold",  # one extension under way
     "own",  # one process, as an owner of leases

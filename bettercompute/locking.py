@@ -20,6 +20,8 @@ LOCK_ORDER = (
     "resource_bookings",
     "node_desired",
     "pool_capacity_rollup",
+    "webhook_endpoints",
+    "webhook_deliveries",
     "work_queue",
     "outbox",
     "pool_hardware",

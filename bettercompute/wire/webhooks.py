@@ -1,0 +1,187 @@
+"""Webhooks on the wire: endpoints, what they were sent, and what came back (A6)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from bettercompute.states import EndpointState
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, TenantQuery, WireModel
+from bettercompute.wire.iam import Cursor, Limit
+
+URL_MAX = 2_048
+EVENT_TYPES_MAX = 100
+
+Scope = Literal["tenant", "platform"]
+DeliveryState = Literal["pending", "delivered", "failed"]
+DisabledReason = Literal["request", "gone", "failing"]
+Url = Annotated[str, StringConstraints(min_length=1, max_length=URL_MAX)]
+Description = Annotated[str, StringConstraints(max_length=200)]
+#: `reservation.placed`, or all of a kind: `reservation.*`
+EventTypeFilter = Annotated[
+    str, StringConstraints(max_length=100, pattern=r"^[a-z]+\.([a-z][a-z-]*|\*)$")
+]
+EventTypes = Annotated[list[EventTypeFilter], Field(max_length=EVENT_TYPES_MAX)]
+#: `reservation/rsv_…`, or all of a kind: `reservation/*`
+SubjectFilter = Annotated[
+    str, StringConstraints(max_length=300, pattern=r"^([a-z]+/([A-Za-z0-9_-]+|\*))?$")
+]
+
+
+class WebhookQuery(TenantQuery):
+    """Which endpoints to list: the tenant's, or as an operator the platform's."""
+
+    scope: Scope = "tenant"
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class WebhookCreate(WireModel):
+    """Where to send which events. `eventTypes` empty: all; `subject` empty: about anything."""
+
+    tenant_id: Id
+    scope: Scope = "tenant"
+    url: Url
+    description: Description = ""
+    event_types: EventTypes = []
+    subject: SubjectFilter = ""
+    enabled: bool = True
+
+
+class WebhookUpdate(WireModel):
+    """What to change; the rest stays."""
+
+    tenant_id: Id
+    url: Url | None = None
+    description: Description | None = None
+    event_types: EventTypes | None = None
+    subject: SubjectFilter | None = None
+    enabled: bool | None = None
+
+
+class WebhookVerb(WireModel):
+    """Body of test and of sending one delivery again."""
+
+    tenant_id: Id
+
+
+class SecretRotation(WireModel):
+    """Without `expirePrevious` the secret so far signs too for 24 hours more."""
+
+    tenant_id: Id
+    expire_previous: bool = False
+
+
+class Webhook(AnswerModel):
+    """An endpoint, without its secret."""
+
+    id: str
+    #: null: the platform's, which is sent the events of all tenants
+    tenant_id: str | None
+    owner_identity_id: str
+    url: str
+    description: str
+    event_types: list[str]
+    subject: str
+    state: EndpointState
+    disabled_reason: DisabledReason | None
+    disabled_at: int | None
+    #: what is wrong with it, for people; null while all is well
+    notice: str | None
+    #: since when nothing that was sent was taken
+    failing_since: int | None
+    last_success_at: int | None
+    #: until when the secret before the last rotation signs too
+    previous_secret_until: int | None
+    version: int
+    created_at: int
+
+
+class WebhookWithSecret(Webhook):
+    """Answer of create and rotate; `secret` is shown this once."""
+
+    secret: str
+
+
+class WebhookList(AnswerModel):
+    """One page, newest first."""
+
+    items: list[Webhook]
+    next_cursor: str | None
+
+
+class DeliveryQuery(TenantQuery):
+    """Which deliveries to list: of one endpoint or of all the caller may see."""
+
+    scope: Scope = "tenant"
+    webhook_id: Id | None = None
+    event_id: Id | None = None
+    event_type: Id | None = None
+    state: list[DeliveryState] = []
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class Attempt(AnswerModel):
+    """One time that it was sent."""
+
+    number: int
+    started_at: int
+    #: as sent, without the signature
+    request_headers: dict[str, str]
+    #: null: there was no answer
+    response_status: int | None
+    #: its first 4 KiB
+    response_head: str
+    latency_ms: int
+    #: why it does not count as delivered; empty: it does
+    error: str
+    #: null: it is not tried again by itself
+    retry_at: int | None
+
+
+class Delivery(AnswerModel):
+    """One event for one endpoint."""
+
+    id: str
+    webhook_id: str
+    event_id: str
+    event_type: str
+    subject: str
+    event_time: int
+    test: bool
+    state: DeliveryState
+    attempts: int
+    #: when it is tried next; null: not again by itself
+    next_at: int | None
+    created_at: int
+    finished_at: int | None
+
+
+class DeliveryWithAttempts(Delivery):
+    """With the bytes that are sent, and each time they were."""
+
+    body: str
+    tries: list[Attempt]
+
+
+class DeliveryList(AnswerModel):
+    """One page, newest first."""
+
+    items: list[Delivery]
+    next_cursor: str | None
+
+
+class RedeliverRange(WireModel):
+    """Send again what happened in `[from, to)`: what failed, or with `all` whatever was sent."""
+
+    tenant_id: Id
+    since: EpochMs = Field(alias="from")
+    until: EpochMs = Field(alias="to")
+    which: Literal["failed", "all"] = "failed"
+
+
+class Redelivered(AnswerModel):
+    """How many are sent again; with `more` there are others: ask again."""
+
+    count: int
+    more: bool
