@@ -19,6 +19,8 @@ class Failpoint(StrEnum):
     OCCURRENCE_TRIED = "occurrence.tried"  # an occurrence was booked or not, the next comes
     WORK_CLAIMED = "work.claimed"  # a runner claimed a row, nothing done yet
     WORK_RECONCILED = "work.reconciled"  # reconciled and committed, row not finished yet
+    EVENTS_ENQUEUED = "events.enqueued"  # a queue of events is filled, nothing committed yet
+    WEBHOOK_SENT = "webhook.sent"  # a delivery was sent, what came of it is not written down yet
 
 
 _armed: dict[Failpoint, Callable[[], None]] = {}

@@ -7,6 +7,7 @@ from bettercompute import operating
 from bettercompute.iam import api as iam
 from bettercompute.web import health, metrics_page, openapi
 from nodes import api as nodes
+from outbox.webhooks import api as webhooks
 from pools import api as pools
 from reservations import api as reservations
 from reservations import maintenance_api as maintenance
@@ -61,6 +62,17 @@ api_v1 = [
     path("nodes/<str:node_id>/maintenance", maintenance.NodeMaintenanceView.as_view()),
     path("maintenance/<str:maintenance_id>", maintenance.MaintenanceView.as_view()),
     path("maintenance/<str:maintenance_id>/cancel", maintenance.MaintenanceCancelView.as_view()),
+    path("webhooks", webhooks.WebhooksView.as_view()),
+    path("webhooks/<str:webhook_id>", webhooks.WebhookView.as_view()),
+    path("webhooks/<str:webhook_id>/rotate-secret", webhooks.WebhookRotateView.as_view()),
+    path("webhooks/<str:webhook_id>/test", webhooks.WebhookTestView.as_view()),
+    path("webhooks/<str:webhook_id>/redeliver", webhooks.RedeliverRangeView.as_view()),
+    path("webhooks/<str:webhook_id>/deliveries", webhooks.DeliveriesView.as_view()),
+    path("webhooks/<str:webhook_id>/deliveries/<str:delivery_id>", webhooks.DeliveryView.as_view()),
+    path(
+        "webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver",
+        webhooks.RedeliverView.as_view(),
+    ),
     path("selfcheck", operating.SelfCheckView.as_view()),
     path("leases", operating.LeasesView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),

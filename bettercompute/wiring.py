@@ -14,11 +14,11 @@ from typing import Any
 from bettercompute.coordination import resync as resyncs
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Reconcile
-from bettercompute.coordination.worker import Job
+from bettercompute.coordination.worker import Companion, Job
 from bettercompute.findings import Check
 from bettercompute.telemetry.gauges import Look
 from outbox import dispatch
-from outbox.dispatch import Sink
+from outbox.dispatch import Queue, Sink
 
 DISPATCH_SECONDS = 1.0
 
@@ -57,16 +57,22 @@ TICKS: tuple[Tick, ...] = (
     Tick("sweep", 600, "bettercompute.coordination.heartbeats:forget"),
     Tick("capacity-offers", 600, "pools.capacity_offers:sweep"),
     Tick("retention", 3_600, "outbox.retention:sweep", fenced=True),
+    Tick("webhooks", 60, "outbox.webhooks.upkeep:run", fenced=True),
 )
 
-# Who is told of events, by the sink's id: objects with ``deliver(events)``.
-SINKS: Mapping[str, str] = {}
+# Who is told of events, by the sink's id: objects with ``deliver(events)``, or with
+# ``enqueue(events)`` where telling is writing rows.
+SINKS: Mapping[str, str] = {"webhooks": "outbox.webhooks.sink:QUEUE"}
+
+# What every worker runs beside its jobs: factories of objects with ``start`` and ``stop``.
+COMPANIONS: tuple[str, ...] = ("outbox.webhooks.courier:current",)
 
 # Tuples of functions that answer a list of findings; empty is well.
 CHECKS: tuple[str, ...] = (
     "bettercompute.coordination.checks:ALL",
     "bettercompute.iam.checks:ALL",
     "outbox.checks:ALL",
+    "outbox.webhooks.checks:ALL",
     "nodes.checks:ALL",
     "pools.checks:ALL",
     "reservations.checks:ALL",
@@ -102,6 +108,11 @@ def ticks() -> dict[str, Job]:
     return jobs
 
 
+def companions() -> list[Companion]:
+    """What runs beside the jobs, made or found."""
+    return [resolve(path)() for path in COMPANIONS]
+
+
 def resync() -> int:
     """Wake every live key of every kind."""
     return resyncs.run({kind: resolve(path) for kind, path in RESYNCS.items()})
@@ -122,5 +133,5 @@ def _function(tick: Tick) -> Callable[[Fence], object]:
     return function if tick.fenced else lambda fence: function()
 
 
-def _deliver(sink_id: str, sink: Sink, fence: Fence) -> int:
+def _deliver(sink_id: str, sink: Sink | Queue, fence: Fence) -> int:
     return dispatch.drain(sink_id, sink, fence=fence)

@@ -131,6 +131,20 @@ AS $function$
     ) AS levels
 $function$;
 
+CREATE OR REPLACE FUNCTION public.webhook_owner_stays(owner text, tenant text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT EXISTS (
+        SELECT
+          FROM accounts AS a
+         WHERE a.id = owner AND a.is_active
+           AND (a.is_staff OR a.is_superuser
+                OR EXISTS (SELECT FROM memberships AS m
+                            WHERE m.account_id = a.id AND m.tenant_id = tenant)))
+$function$;
+
 CREATE TABLE accounts (
     password character varying(128) NOT NULL,
     last_login timestamp with time zone,
@@ -1053,6 +1067,7 @@ CREATE TABLE webhook_deliveries (
     subject text NOT NULL,
     body text NOT NULL,
     event_time timestamp with time zone NOT NULL,
+    origin text,
     test boolean NOT NULL,
     status text NOT NULL,
     attempts integer NOT NULL,

@@ -166,6 +166,19 @@ class TokenChanged(EventData):
     name: str | None = None
 
 
+class WebhookDisabled(EventData):
+    """Which webhook is sent nothing any more, and why."""
+
+    webhook_id: str
+    reason: Literal["request", "gone", "failing", "owner-left"]
+
+
+class WebhookTest(EventData):
+    """Which webhook is tried."""
+
+    webhook_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class EventType:
     """One row of the catalog."""
@@ -354,6 +367,18 @@ TYPES: tuple[EventType, ...] = (
     EventType("policy.deleted", "A policy is gone.", PolicyChanged, {"policyId": "pol_a"}),
     EventType("token.created", "An API token was made.", TokenChanged, {"tokenId": "tok_a"}),
     EventType("token.revoked", "An API token ended.", TokenChanged, {"tokenId": "tok_a"}),
+    EventType(
+        "webhook.disabled",
+        "A webhook is sent nothing any more.",
+        WebhookDisabled,
+        {"webhookId": "whk_a", "reason": "failing"},
+    ),
+    EventType(
+        "webhook.test",
+        "Somebody tries a webhook; sent to that one alone, and in no list of events.",
+        WebhookTest,
+        {"webhookId": "whk_a"},
+    ),
 )
 
 BY_NAME: Mapping[str, EventType] = {kind.name: kind for kind in TYPES}

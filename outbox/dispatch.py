@@ -2,20 +2,24 @@
 
 At least once: the cursor is saved after each batch, so what a dispatcher delivered just before it
 died is delivered again by the next. Consumers deduplicate by the event's id.
+
+A sink that is a *queue* only writes rows, and does so in the transaction that saves the cursor: of
+each event it has all of its rows or none, exactly once.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from django.db import transaction
 
-from bettercompute import sql
+from bettercompute import failpoints, sql
 from bettercompute.coordination import leases
-from bettercompute.coordination.fencing import Fence
+from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.errors import InvalidState
+from bettercompute.failpoints import Failpoint
 from outbox import cluster, reader
 from outbox.positions import Position
 from outbox.reader import EventRow
@@ -38,6 +42,17 @@ class Sink(Protocol):
         """
 
 
+@runtime_checkable
+class Queue(Protocol):
+    """A sink within our own database: somebody else takes what it writes down."""
+
+    def batch_max(self) -> int:
+        """How many events it takes in one transaction, which has to end within seconds."""
+
+    def enqueue(self, events: Sequence[EventRow]) -> None:
+        """Write down what becomes of a batch; raising leaves the cursor where it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stall:
     """A transaction that no reader gets past (C24)."""
@@ -56,19 +71,19 @@ def lease_name(sink_id: str) -> str:
     return f"outbox-dispatch:{sink_id}"
 
 
-def drain(sink_id: str, sink: Sink, *, fence: Fence) -> int:
+def drain(sink_id: str, sink: Sink | Queue, *, fence: Fence) -> int:
     """Deliver what there is, a bounded number of batches; answers how many events."""
     total = 0
     until = time.monotonic() + TURN_SECONDS_MAX
     for _ in range(BATCHES_MAX):
         delivered = run_once(sink_id, sink, fence=fence)
         total += delivered
-        if delivered < BATCH_MAX or time.monotonic() >= until:
+        if not delivered or time.monotonic() >= until:
             break
     return total
 
 
-def run_once(sink_id: str, sink: Sink, *, fence: Fence) -> int:
+def run_once(sink_id: str, sink: Sink | Queue, *, fence: Fence) -> int:
     """Deliver one batch and save the cursor; answers how many events it had.
 
     Raises:
@@ -78,12 +93,19 @@ def run_once(sink_id: str, sink: Sink, *, fence: Fence) -> int:
     cluster.verify()
     with fence():
         before = _cursor(sink_id)
-    events = reader.read(before, limit=BATCH_MAX)
+    limit = min(BATCH_MAX, sink.batch_max()) if isinstance(sink, Queue) else BATCH_MAX
+    events = reader.read(before, limit=limit)
     if not events:
         return 0
-    sink.deliver(events)  # C20: outside any transaction
+    if not isinstance(sink, Queue):
+        sink.deliver(events)  # C20: outside any transaction
     with fence():
-        _advance(sink_id, before, events[-1].position)
+        # First: it locks the cursor, and where it has moved nothing is written.
+        if not _advance(sink_id, before, events[-1].position):
+            raise LeaseLost(f"the cursor of {sink_id} has been moved by somebody else")
+        if isinstance(sink, Queue):
+            sink.enqueue(events)
+            failpoints.reach(Failpoint.EVENTS_ENQUEUED)
     return len(events)
 
 
@@ -116,8 +138,8 @@ def _cursor(sink_id: str) -> Position:
     return Position(*row)
 
 
-def _advance(sink_id: str, before: Position, after: Position) -> None:
-    DISPATCH.run(
+def _advance(sink_id: str, before: Position, after: Position) -> bool:
+    moved = DISPATCH.run(
         "advance",
         sink=sink_id,
         txid=str(after.txid),
@@ -125,3 +147,4 @@ def _advance(sink_id: str, before: Position, after: Position) -> None:
         from_txid=str(before.txid),
         from_seq=before.seq,
     )
+    return moved == 1

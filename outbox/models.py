@@ -106,7 +106,7 @@ class WebhookEndpoint(models.Model):
     )
     disabled_at = models.DateTimeField(null=True)
     disabled_reason = models.TextField(default="", help_text="request, gone or failing")
-    secret = models.TextField(help_text="encrypted; see outbox/webhooks/secrets.py")
+    secret = models.TextField(help_text="encrypted; see outbox/webhooks/vault.py")
     previous_secret = models.TextField(default="", help_text="signs too until previous_until")
     previous_until = models.DateTimeField(null=True)
     lane = models.TextField(choices=Lane.choices, default=Lane.NEW)
@@ -154,11 +154,12 @@ class WebhookDelivery(models.Model):
     subject = models.TextField()
     body = models.TextField()
     event_time = models.DateTimeField()
+    origin = models.TextField(null=True, help_text="the trace and request the event came from")
     test = models.BooleanField(default=False, help_text="asked for by a person; tried once")
     status = models.TextField(choices=DeliveryStatus.choices, default=DeliveryStatus.PENDING)
     attempts = models.IntegerField(default=0, help_text="how often it was taken up to be sent")
     attempts_before = models.IntegerField(
-        default=0, help_text="those before somebody had it sent again: the schedule begins anew"
+        default=0, help_text="those before it was last sent again by request"
     )
     next_at = models.DateTimeField(db_default=ComputeNow())
     claimed_until = models.DateTimeField(null=True, help_text="a worker is sending it")

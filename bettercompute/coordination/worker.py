@@ -8,11 +8,11 @@ import importlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from celery.signals import worker_init, worker_shutdown
 from django.conf import settings
@@ -40,17 +40,38 @@ class Job:
     function: Callable[[Fence], object]
 
 
+class Companion(Protocol):
+    """What every worker does at once, in threads of its own: what would hold up the others."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End soon; what is under way is finished or given back."""
+
+    def catch_up(self) -> int:
+        """Do what is due now, in this thread; answers how much there was."""
+
+
 class Worker:
     """One process at work; ``work --once`` and Celery share it."""
 
-    def __init__(self, reconcilers: Mapping[str, Reconcile], jobs: Mapping[str, Job]) -> None:
+    def __init__(
+        self,
+        reconcilers: Mapping[str, Reconcile],
+        jobs: Mapping[str, Job],
+        *,
+        companions: Sequence[Companion] = (),
+    ) -> None:
         self.jobs = jobs
+        self.companions = companions
         self.holdings = Holdings(singletons=jobs)
         self.runner = Runner(reconcilers, holdings=self.holdings)
         self._done_at: dict[str, datetime] = {}
         self._ticked_at = time.monotonic()
         self._stopping = threading.Event()
         self._pulse: threading.Thread | None = None
+        self._accompanied = False
 
     def look(self) -> int:
         """Run what is due; answers how many rows were run. A lost database is waited for."""
@@ -67,6 +88,8 @@ class Worker:
         ran = self.look()
         for name, job in self.jobs.items():
             ran += self._do(name, job)
+        if not self._accompanied:
+            ran += sum(companion.catch_up() for companion in self.companions)
         return ran
 
     def _do(self, name: str, job: Job) -> int:
@@ -82,14 +105,24 @@ class Worker:
             metrics.JOB_RUNS.labels(name, ended).inc()
         return 1
 
+    def accompany(self) -> None:
+        """Start what runs beside us."""
+        self._accompanied = True
+        for companion in self.companions:
+            companion.start()
+
     def start(self) -> None:
-        """Start the thread that keeps the leases."""
+        """Start the thread that keeps the leases, and what runs beside us."""
+        self.accompany()
         self._pulse = threading.Thread(target=self._beat, name="pulse", daemon=True)
         self._pulse.start()
 
     def stop(self) -> None:
         """Stop cleanly: what is under way ends, then every lease is given up at once (C29)."""
         self._stopping.set()
+        if self._accompanied:
+            for companion in self.companions:
+                companion.stop()
         if self._pulse is not None:
             self._pulse.join(timeout=10)
         try:
@@ -125,7 +158,7 @@ def _run(name: str, job: Job, fence: Fence) -> str:
 def current() -> Worker:
     """This process's worker, wired as ``settings.WIRING`` says."""
     wiring: Any = importlib.import_module(settings.WIRING)
-    return Worker(wiring.reconcilers(), wiring.ticks())
+    return Worker(wiring.reconcilers(), wiring.ticks(), companions=wiring.companions())
 
 
 # At init, not when ready: a worker is ready only once it has reached the broker.

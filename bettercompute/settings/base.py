@@ -123,6 +123,10 @@ EVENT_RETENTION_DAYS = ENV.bettercompute_event_retention_days
 # What webhooks may call beside public addresses by https (A6).
 WEBHOOK_NETWORKS = env.networks(ENV.bettercompute_webhook_networks)
 WEBHOOK_PLAIN_HTTP = ENV.bettercompute_webhook_plain_http
+WEBHOOK_RETENTION_DAYS = ENV.bettercompute_webhook_retention_days
+# They encrypt the secrets of webhooks, the first of them what is written now; without any, a key
+# made from SECRET_KEY does.
+WEBHOOK_KEYS = env.keys(ENV.bettercompute_webhook_keys)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["bettercompute.web.authentication.ApiAuthentication"],

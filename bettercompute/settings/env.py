@@ -33,6 +33,8 @@ class Environment(BaseSettings):
     bettercompute_event_retention_days: int = Field(default=30, ge=1)
     bettercompute_webhook_networks: str = ""
     bettercompute_webhook_plain_http: bool = False
+    bettercompute_webhook_retention_days: int = Field(default=30, ge=1)
+    bettercompute_webhook_keys: SecretStr = SecretStr("")
 
 
 def database(url: str) -> dict[str, Any]:
@@ -89,6 +91,11 @@ def log_level(text: str) -> str:
     if level not in logging.getLevelNamesMapping():
         raise ImproperlyConfigured(f"{text!r} is no level of logs: DEBUG, INFO, WARNING, ERROR.")
     return level
+
+
+def keys(text: SecretStr) -> tuple[str, ...]:
+    """Keys separated by commas, the one in use first."""
+    return tuple(part.strip() for part in text.get_secret_value().split(",") if part.strip())
 
 
 def celery_broker(redis_url: str) -> str:

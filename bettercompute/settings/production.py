@@ -3,7 +3,7 @@
 from django.core.exceptions import ImproperlyConfigured
 
 from bettercompute.settings.base import *  # noqa: F403
-from bettercompute.settings.base import ALLOWED_HOSTS, ENV, SECRET_KEY
+from bettercompute.settings.base import ALLOWED_HOSTS, ENV, SECRET_KEY, WEBHOOK_KEYS
 
 DEMO_ALLOWED = False
 LOG_FORMAT = (
@@ -14,6 +14,8 @@ LOG_FORMAT = (
 
 if len(SECRET_KEY) < 50:
     raise ImproperlyConfigured("BETTERCOMPUTE_SECRET_KEY must have at least 50 characters.")
+if any(len(key) < 32 for key in WEBHOOK_KEYS):
+    raise ImproperlyConfigured("Each of BETTERCOMPUTE_WEBHOOK_KEYS must have 32 characters.")
 if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("BETTERCOMPUTE_ALLOWED_HOSTS must name the hosts you serve.")
 

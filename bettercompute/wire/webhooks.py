@@ -13,7 +13,7 @@ EVENT_TYPES_MAX = 100
 
 Scope = Literal["tenant", "platform"]
 DeliveryState = Literal["pending", "delivered", "failed"]
-DisabledReason = Literal["request", "gone", "failing"]
+DisabledReason = Literal["request", "gone", "failing", "owner-left"]
 Url = Annotated[str, StringConstraints(min_length=1, max_length=URL_MAX)]
 Description = Annotated[str, StringConstraints(max_length=200)]
 #: `reservation.placed`, or all of a kind: `reservation.*`
@@ -48,14 +48,15 @@ class WebhookCreate(WireModel):
 
 
 class WebhookUpdate(WireModel):
-    """What to change; the rest stays."""
+    """What to change; what is absent stays."""
 
     tenant_id: Id
-    url: Url | None = None
-    description: Description | None = None
-    event_types: EventTypes | None = None
-    subject: SubjectFilter | None = None
-    enabled: bool | None = None
+    # Made, not given, so that the document of the API promises no default: there is none.
+    url: Url = Field(default_factory=str)
+    description: Description = Field(default_factory=str)
+    event_types: EventTypes = Field(default_factory=list)
+    subject: SubjectFilter = Field(default_factory=str)
+    enabled: bool = Field(default_factory=bool)
 
 
 class WebhookVerb(WireModel):
@@ -110,13 +111,11 @@ class WebhookList(AnswerModel):
 
 
 class DeliveryQuery(TenantQuery):
-    """Which deliveries to list: of one endpoint or of all the caller may see."""
+    """Which deliveries of a webhook to list."""
 
-    scope: Scope = "tenant"
-    webhook_id: Id | None = None
+    state: list[DeliveryState] = []
     event_id: Id | None = None
     event_type: Id | None = None
-    state: list[DeliveryState] = []
     limit: Limit = 50
     cursor: Cursor | None = None
 

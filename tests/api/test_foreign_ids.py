@@ -17,6 +17,8 @@ from django.http import HttpResponse
 from bettercompute import clock
 from bettercompute.iam import policies
 from nodes import maintenance
+from outbox.models import WebhookDelivery
+from outbox.webhooks import endpoints
 from reservations.feeds import keeping
 from tests.support import cast, make, routes, valid_requests
 from tests.support.cast import Api
@@ -62,6 +64,16 @@ def theirs() -> Theirs:
         reason="new fans",
         account_id=alice.account_id,
     )
+    webhook, _ = endpoints.create(alice, endpoints.Draft("https://hooks.example.com/"))
+    delivery = WebhookDelivery.objects.create(
+        id="whd_01kb2v9q3n8x4t6m2h5r7w1y0z0123456789",
+        endpoint=webhook,
+        event_id="evt_01kb2v9q3n8x4t6m2h5r7w1y0z",
+        event_type="pool.created",
+        subject=f"pool/{pool.pk}",
+        body="{}",
+        event_time=clock.now(),
+    )
     ids = {
         "tenant_id": alice.tenant_id,
         "pool_id": pool.pk,
@@ -72,6 +84,8 @@ def theirs() -> Theirs:
         "feed_id": keeping.create(alice)[0].pk,
         "policy_id": policy.id,
         "maintenance_id": window.id,
+        "webhook_id": webhook.pk,
+        "delivery_id": delivery.pk,
     }
     mallory = cast.api("mallory")
     mallory.get("/whoami")  # writes last_used_at, once
@@ -109,7 +123,7 @@ def send(theirs: Theirs, method: str, path: str, body: dict[str, Any] | None) ->
 def asked(theirs: Theirs, method: str, route: routes.Route, ids: dict[str, str]) -> HttpResponse:
     """Mallory asks for something of this id, as somebody of globex."""
     path = path_of(route, ids)
-    if method in {"POST", "PUT"}:
+    if method in valid_requests.WITH_BODY:
         return send(theirs, method, path, valid(theirs, method, route))
     query = f"?tenantId={theirs.globex}{valid_requests.required(route)}"
     return send(theirs, method, path + query, None)

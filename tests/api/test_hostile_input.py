@@ -211,7 +211,7 @@ def test_a_hostile_id_in_the_path(
 ) -> None:
     """Whatever the id, it is not found; what can be no id is refused."""
     unchanged.append(valid_requests.snapshot())
-    body = json.dumps(valid(world, (method, route))) if method in {"POST", "PUT"} else ""
+    body = json.dumps(valid(world, (method, route))) if method in valid_requests.WITH_BODY else ""
     for hostile in ("x", "rsv_none", "%27%3B--", "%F0%9F%98%80", "%FF%FE", "..%5C..", "x" * 255):
         path = route.path(hostile).removeprefix("/api/v1") + (
             "" if body else f"?tenantId={world.tenant}{valid_requests.required(route)}"

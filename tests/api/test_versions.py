@@ -18,6 +18,8 @@ from bettercompute.iam.models import Policy
 from nodes import eligibility, maintenance
 from nodes.models import MaintenanceWindow, Node
 from nodes.operations import maintenance as operation
+from outbox.models import WebhookDelivery
+from outbox.webhooks import endpoints
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
@@ -41,6 +43,8 @@ class World:
     series: str
     policy: Policy
     maintenance: str
+    webhook: str
+    delivery: str
     api: cast.Api
 
     def path(self, template: str) -> str:
@@ -52,6 +56,8 @@ class World:
             "<str:series_id>": self.series,
             "<str:policy_id>": self.policy.pk,
             "<str:maintenance_id>": self.maintenance,
+            "<str:webhook_id>": self.webhook,
+            "<str:delivery_id>": self.delivery,
         }
         for name, value in ids.items():
             template = template.replace(name, value)
@@ -77,7 +83,27 @@ def world() -> World:
         account_id=alice.account_id,
     )
     series = make.series(alice, pool)
-    return World(pool, node, reservation, series, policy, window.id, cast.api("alice"))
+    webhook, _ = endpoints.create(alice, endpoints.Draft("https://hooks.example.com/"))
+    delivery = WebhookDelivery.objects.create(
+        id="whd_a",
+        endpoint=webhook,
+        event_id="evt_a",
+        event_type="pool.created",
+        subject=f"pool/{pool.pk}",
+        body="{}",
+        event_time=clock.now(),
+    )
+    return World(
+        pool=pool,
+        node=node,
+        reservation=reservation,
+        series=series,
+        policy=policy,
+        maintenance=window.id,
+        webhook=webhook.pk,
+        delivery=delivery.pk,
+        api=cast.api("alice"),
+    )
 
 
 def bump_reservation(world: World) -> None:
@@ -111,6 +137,10 @@ def bump_policy(world: World) -> None:
     Policy.objects.filter(pk=world.policy.pk).update(name="other", version=2)
 
 
+def bump_webhook(world: World) -> None:
+    endpoints.rotate_secret(cast.caller("alice"), world.webhook)
+
+
 Bump = Callable[[World], None]
 
 #: Reads of one aggregate: the ETag has the version that they show.
@@ -121,6 +151,7 @@ AGGREGATES: dict[str, Bump] = {
     f"{API}/pools/<str:pool_id>": bump_pool,
     f"{API}/policies/<str:policy_id>": bump_policy,
     f"{API}/maintenance/<str:maintenance_id>": bump_maintenance,
+    f"{API}/webhooks/<str:webhook_id>": bump_webhook,
 }
 
 #: Writes to one aggregate: a stale If-Match is refused. The aggregate's own path, and the body.
@@ -140,6 +171,9 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/maintenance/<str:maintenance_id>/cancel"): ("maintenance", {}),
     ("PUT", f"{API}/policies/<str:policy_id>"): ("policies", WRITE),
     ("DELETE", f"{API}/policies/<str:policy_id>"): ("policies", {}),
+    ("PATCH", f"{API}/webhooks/<str:webhook_id>"): ("webhooks", {"description": "the chat"}),
+    ("DELETE", f"{API}/webhooks/<str:webhook_id>"): ("webhooks", {}),
+    ("POST", f"{API}/webhooks/<str:webhook_id>/rotate-secret"): ("webhooks", {}),
 }
 
 #: Reads of what has no version of its own: lists and derived views. The ETag is of the content.
@@ -160,6 +194,9 @@ VIEWS = {
     f"{API}/nodes/<str:node_id>/maintenance",
     f"{API}/quotas",
     f"{API}/nodes",
+    f"{API}/webhooks",
+    f"{API}/webhooks/<str:webhook_id>/deliveries",
+    f"{API}/webhooks/<str:webhook_id>/deliveries/<str:delivery_id>",
     f"{API}/openapi.json",
 }
 
@@ -180,6 +217,13 @@ BESIDE: dict[tuple[str, str], str] = {
     ("POST", f"{API}/pools/<str:pool_id>/maintenance"): "makes one, and the same one again",
     ("POST", f"{API}/nodes/<str:node_id>/maintenance"): "makes one, and the same one again",
     ("POST", f"{API}/capacity/offers"): "makes new ones, which hold nothing",
+    ("POST", f"{API}/webhooks"): "makes a new one",
+    ("POST", f"{API}/webhooks/<str:webhook_id>/test"): "sends a new event to it",
+    ("POST", f"{API}/webhooks/<str:webhook_id>/redeliver"): "sends what it sent before",
+    (
+        "POST",
+        f"{API}/webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver",
+    ): "sends what it sent before",
     ("POST", f"{API}/reservations"): "makes one, told apart by its idempotency key",
 }
 

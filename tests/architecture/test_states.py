@@ -129,6 +129,10 @@ SHOWN = {
     "WouldDeny": states.RESERVATION,
     "Maintenance": None,  # by the clock
     "MaintenanceDetails": None,
+    "Webhook": states.ENDPOINT,
+    "WebhookWithSecret": states.ENDPOINT,
+    "Delivery": None,  # what became of it: any may be sent again
+    "DeliveryWithAttempts": None,
 }
 
 

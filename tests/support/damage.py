@@ -30,7 +30,7 @@ from pools.models import QuotaUsage
 from reservations import ending
 from reservations.models import Allocation, Reservation, Series
 from reservations.series import rollout
-from tests.support import cast, make, supply
+from tests.support import cast, make, supply, webhook_damage
 
 ROLES = ("worker", "web", "beat", "gateway")
 
@@ -274,6 +274,11 @@ def a_sink_falls_behind(world: World, patch: pytest.MonkeyPatch) -> None:
 @_breaks("outbox.cluster")
 def restored_from_elsewhere(world: World, patch: pytest.MonkeyPatch) -> None:
     run("UPDATE outbox_cluster SET system_identifier = '1'")
+
+
+_breaks("webhooks.overdue")(webhook_damage.nobody_sends)
+_breaks("webhooks.failing")(webhook_damage.nothing_is_taken)
+_breaks("webhooks.secrets")(webhook_damage.the_key_is_lost)
 
 
 @_breaks("iam.policies")

@@ -6,7 +6,7 @@ import time
 from bettercompute import clock
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome, Reconcile
-from bettercompute.coordination.worker import Job
+from bettercompute.coordination.worker import Companion, Job
 from outbox import events
 
 # The worker is a process of its own: tell it that the database's clock is the test's.
@@ -30,6 +30,11 @@ def probe(key: str, fence: Fence) -> Outcome:
 def reconcilers() -> dict[str, Reconcile]:
     """As bettercompute.wiring."""
     return {"probe": probe}
+
+
+def companions() -> list[Companion]:
+    """As bettercompute.wiring."""
+    return []
 
 
 def ticks() -> dict[str, Job]:

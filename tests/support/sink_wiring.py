@@ -13,7 +13,7 @@ from pathlib import Path
 from bettercompute import clock
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Reconcile
-from bettercompute.coordination.worker import Job
+from bettercompute.coordination.worker import Companion, Job
 from outbox import dispatch
 from outbox.dispatch import Sink
 from outbox.reader import EventRow
@@ -44,6 +44,11 @@ class Broken:
 def reconcilers() -> dict[str, Reconcile]:
     """As bettercompute.wiring."""
     return {}
+
+
+def companions() -> list[Companion]:
+    """As bettercompute.wiring."""
+    return []
 
 
 def ticks() -> dict[str, Job]:

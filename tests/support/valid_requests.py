@@ -37,6 +37,7 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
     }
     reservation = {**preview, "idempotencyKey": "hostile"}
     policy = {**tenant, "name": "limits", "text": POLICY_TEXT}
+    webhook = {**tenant, "url": "https://hooks.example.com/gpus", "eventTypes": ["reservation.*"]}
     soon = clock.now_ms() + 3_600_000
     maintenance = {**tenant, "start": soon, "end": soon + 3_600_000, "reason": "new fans"}
     return {
@@ -61,6 +62,12 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("POST", "/series/<str:series_id>/skip"): {**tenant, "occurrence": 1_772_442_000_000},
         ("POST", "/capacity/preview"): preview,
         ("POST", "/capacity/offers"): {**preview, "duration": {"min": "1h", "max": "2h"}},
+        ("POST", "/webhooks"): webhook,
+        ("PATCH", "/webhooks/<str:webhook_id>"): {**tenant, "description": "to the chat"},
+        ("POST", "/webhooks/<str:webhook_id>/rotate-secret"): tenant,
+        ("POST", "/webhooks/<str:webhook_id>/test"): tenant,
+        ("POST", "/webhooks/<str:webhook_id>/redeliver"): {**tenant, "from": 0, "to": soon},
+        ("POST", "/webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver"): tenant,
         ("POST", "/pools/<str:pool_id>/maintenance"): maintenance,
         ("POST", "/nodes/<str:node_id>/maintenance"): maintenance,
         ("POST", "/maintenance/<str:maintenance_id>/cancel"): tenant,
@@ -73,9 +80,8 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
 TENANT_OPTIONAL = ("/api/v1/nodes/", "/api/v1/pools/", "/api/v1/maintenance/")
 PUBLIC = {"/api/v1/openapi.json", "/api/v1/docs"}
 ROUTES = [route for route in routes.under("/api/v1/") if route.template not in PUBLIC]
-WRITES = [
-    (method, route) for route in ROUTES for method in route.methods if method in {"POST", "PUT"}
-]
+WITH_BODY = {"POST", "PUT", "PATCH"}
+WRITES = [(method, route) for route in ROUTES for method in route.methods if method in WITH_BODY]
 READS = [
     (method, route) for route in ROUTES for method in route.methods if method in {"GET", "DELETE"}
 ]

@@ -15,12 +15,12 @@ from bettercompute import failpoints, wiring
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.worker import Job
 from bettercompute.failpoints import Failpoint
-from bettercompute.wiring import reconcilers
+from bettercompute.wiring import companions, reconcilers
 from outbox import dispatch
 from tests.support.deployment import delivered, terms
 from tests.support.deployment.delivered import FileSink
 
-__all__ = ["reconcilers", "ticks"]
+__all__ = ["companions", "reconcilers", "ticks"]
 
 SINK = "file"
 

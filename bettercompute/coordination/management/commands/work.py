@@ -28,6 +28,7 @@ class Command(BaseCommand):
         if not options["once"]:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, stop)
+            process.accompany()
         try:
             while True:
                 ran = process.tick()

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("coordination", "0003_state_guard"),
         ("iam", "0002_find_changes_by_resource"),
-        ("outbox", "0002_remember_cluster"),
+        ("outbox", "0003_add_origin"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
                     "disabled_reason",
                     models.TextField(default="", help_text="request, gone or failing"),
                 ),
-                ("secret", models.TextField(help_text="encrypted; see outbox/webhooks/secrets.py")),
+                ("secret", models.TextField(help_text="encrypted; see outbox/webhooks/vault.py")),
                 (
                     "previous_secret",
                     models.TextField(default="", help_text="signs too until previous_until"),
@@ -122,6 +122,12 @@ class Migration(migrations.Migration):
                 ("body", models.TextField()),
                 ("event_time", models.DateTimeField()),
                 (
+                    "origin",
+                    models.TextField(
+                        help_text="the trace and request the event came from", null=True
+                    ),
+                ),
+                (
                     "test",
                     models.BooleanField(
                         default=False, help_text="asked for by a person; tried once"
@@ -148,7 +154,7 @@ class Migration(migrations.Migration):
                     "attempts_before",
                     models.IntegerField(
                         default=0,
-                        help_text="those before somebody had it sent again: the schedule begins anew",
+                        help_text="those before it was last sent again by request",
                     ),
                 ),
                 ("next_at", models.DateTimeField(db_default=bettercompute.columns.ComputeNow())),
@@ -318,7 +324,10 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunSQL(
-            (SQL / "0003_guard_webhooks.sql").read_text(encoding="utf-8"),
-            "DROP TRIGGER webhook_endpoints_state_guard ON webhook_endpoints;",
+            (SQL / "0004_guard_webhooks.sql").read_text(encoding="utf-8"),
+            """
+            DROP FUNCTION webhook_owner_stays(text, text);
+            DROP TRIGGER webhook_endpoints_state_guard ON webhook_endpoints;
+            """,
         ),
     ]

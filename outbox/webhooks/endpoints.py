@@ -1,0 +1,271 @@
+"""Endpoints: who is told of which events, and where (A6).
+
+A tenant's endpoint is told of the tenant's events only; the platform's, which operators keep, of
+all. Somebody answers for each: its owner, and once that one has left, nothing is sent until an
+admin of the tenant saves it and so takes it over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from bettercompute import clock, errors, ids, sql, transitions
+from bettercompute.iam import access, decisions
+from bettercompute.iam.callers import Caller
+from bettercompute.iam.decisions import Attributes
+from bettercompute.states import ENDPOINT, EndpointState
+from bettercompute.web import etags
+from outbox import catalog, events
+from outbox.models import WebhookEndpoint
+from outbox.webhooks import addresses, rules, signing, vault
+
+ENDPOINTS = sql.load(__package__, "endpoints")
+
+READ = "compute:webhooks:read"
+MANAGE = "compute:webhooks:manage"
+ENDPOINTS_MAX = 100  # of one tenant, and of the platform
+OVERLAP = timedelta(hours=24)
+
+REQUEST = "request"
+GONE = "gone"
+FAILING = "failing"
+DESERTED = "owner-left"
+
+
+class TooManyWebhooks(errors.Conflict):
+    """Delete a webhook that nobody needs any more, then make another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an endpoint says of itself."""
+
+    url: str
+    description: str = ""
+    event_types: Sequence[str] = ()
+    subject: str = ""
+
+
+def visible(caller: Caller) -> "QuerySet[WebhookEndpoint]":
+    """The endpoints of the caller's tenant; an operator sees the platform's as well."""
+    seen = Q(tenant_id=caller.tenant_id)
+    if caller.is_operator:
+        seen |= Q(tenant_id=None)
+    return WebhookEndpoint.objects.filter(seen).exclude(state=EndpointState.DELETED)
+
+
+def get(caller: Caller, endpoint_id: str, *, action: str = READ) -> WebhookEndpoint:
+    """An endpoint that the caller may do this to.
+
+    Raises:
+        errors.NotFound: the caller's tenant has no such endpoint.
+        errors.AccessDenied: a policy denies it.
+    """
+    found = visible(caller).filter(pk=endpoint_id).first()
+    if found is None:
+        raise errors.NotFound(f"There is no webhook {endpoint_id[:100]}, or you may not see it.")
+    _require(caller, action, found)
+    return found
+
+
+def create(
+    caller: Caller, draft: Draft, *, platform: bool = False, enabled: bool = True
+) -> tuple[WebhookEndpoint, str]:
+    """A new endpoint, and the secret that signs what it is sent, which is never shown again.
+
+    Raises:
+        errors.InvalidInput: its URL may not be called, or an event type is not in the catalog.
+        errors.AccessDenied: a policy denies it, or the platform's are not the caller's business.
+        TooManyWebhooks: there are as many as there may be.
+    """
+    endpoint_id, secret = ids.new("whk"), signing.fresh()
+    tenant_id = None if platform else caller.tenant_id
+    if platform:
+        access.require_operator(caller)
+    else:
+        decisions.decide(caller, MANAGE, resource_id=endpoint_id).require()
+    made = ENDPOINTS.run(
+        "create",
+        id=endpoint_id,
+        tenant_id=tenant_id,
+        owner_id=caller.account_id,
+        secret=vault.seal(secret),
+        enabled=enabled,
+        most=ENDPOINTS_MAX,
+        **_columns(draft),
+    )
+    if not made:
+        raise TooManyWebhooks(most=ENDPOINTS_MAX)
+    return WebhookEndpoint.objects.get(pk=endpoint_id), secret
+
+
+def update(
+    caller: Caller,
+    endpoint_id: str,
+    changes: Mapping[str, Any],
+    *,
+    enabled: bool | None = None,
+    if_match: frozenset[int] | None = None,
+) -> WebhookEndpoint:
+    """Change what it says of itself, and whether it is enabled. What waits for it goes on then.
+
+    Raises:
+        errors.NotFound, errors.AccessDenied, errors.InvalidInput: as for ``create``.
+        errors.PreconditionFailed: its version is not one of ``if_match`` (C2).
+    """
+    stored = get(caller, endpoint_id, action=MANAGE)
+    known = ("url", "description", "event_types", "subject")
+    draft = Draft(**{name: changes.get(name, getattr(stored, name)) for name in known})
+    columns = _columns(draft)
+    with transaction.atomic(durable=True):
+        version, state, tenant_id, owner_id, stays = _lock(endpoint_id, if_match)
+        if changes or not stays:
+            row = ENDPOINTS.one(
+                "amend",
+                id=endpoint_id,
+                owner_id=owner_id if stays else caller.account_id,
+                **columns,
+            )
+            assert row is not None
+            version = row[0]
+        wanted = state if enabled is None else _state(enabled)
+        if wanted != state:
+            _set_enabled(endpoint_id, version, enabled=wanted == EndpointState.ENABLED)
+            if wanted == EndpointState.DISABLED:
+                tell_disabled(endpoint_id, tenant_id=tenant_id, reason=REQUEST)
+    return WebhookEndpoint.objects.get(pk=endpoint_id)
+
+
+def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None = None) -> None:
+    """End it: nothing is sent to it any more, its secret is gone, what it was sent is not shown.
+
+    Raises:
+        errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``update``.
+    """
+    get(caller, endpoint_id, action=MANAGE)
+    with transaction.atomic(durable=True):
+        version, state, *_ = _lock(endpoint_id, if_match)
+        transitions.move(
+            ENDPOINT,
+            row_id=endpoint_id,
+            version=version,
+            before=state,
+            after=EndpointState.DELETED,
+            values={"secret": "", "previous_secret": "", "previous_until": None},
+        )
+
+
+def rotate_secret(
+    caller: Caller,
+    endpoint_id: str,
+    *,
+    expire_previous: bool = False,
+    if_match: frozenset[int] | None = None,
+) -> tuple[WebhookEndpoint, str]:
+    """A new secret, shown this once; the one so far signs beside it for a day, or not at all.
+
+    Raises:
+        errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``update``.
+    """
+    get(caller, endpoint_id, action=MANAGE)
+    secret = signing.fresh()
+    with transaction.atomic(durable=True):
+        _lock(endpoint_id, if_match)
+        overlap = timedelta(0) if expire_previous else OVERLAP
+        ENDPOINTS.run("rotate", id=endpoint_id, secret=vault.seal(secret), overlap=overlap)
+    return WebhookEndpoint.objects.get(pk=endpoint_id), secret
+
+
+def disable(endpoint_id: str, *, version: int, tenant_id: str | None, reason: str) -> None:
+    """Send nothing more, on our own account; in the caller's transaction, which has it locked."""
+    _set_enabled(endpoint_id, version, enabled=False, reason=reason)
+    tell_disabled(endpoint_id, tenant_id=tenant_id, reason=reason)
+
+
+def disable_deserted() -> int:
+    """Disable the endpoints whose owners may not be told any more; answers how many."""
+    done = 0
+    for (endpoint_id,) in ENDPOINTS.all("deserted"):
+        with transaction.atomic():
+            row = ENDPOINTS.one("lock", id=endpoint_id)
+            if row is None:
+                continue
+            version, state, tenant_id, _, stays = row
+            if state == EndpointState.ENABLED and not stays:
+                disable(endpoint_id, version=version, tenant_id=tenant_id, reason=DESERTED)
+                done += 1
+    return done
+
+
+def tell_disabled(endpoint_id: str, *, tenant_id: str | None, reason: str) -> None:
+    """Publish that nothing is sent to it any more, and why."""
+    events.publish(
+        "webhook.disabled",
+        tenant_id=tenant_id or "",
+        subject=f"webhook/{endpoint_id}",
+        data={"webhookId": endpoint_id, "reason": reason},
+    )
+
+
+def _require(caller: Caller, action: str, endpoint: WebhookEndpoint) -> None:
+    if endpoint.tenant_id is None:
+        return  # only an operator sees it
+    known = Attributes(tenant=endpoint.tenant_id, owner=endpoint.owner_id)
+    decisions.decide(caller, action, resource_id=endpoint.pk, attributes=known).require()
+
+
+def _lock(endpoint_id: str, if_match: frozenset[int] | None) -> tuple[int, str, str, str, bool]:
+    row = ENDPOINTS.one("lock", id=endpoint_id)
+    if row is None or row[1] == EndpointState.DELETED:
+        raise errors.NotFound(f"There is no webhook {endpoint_id}, or you may not see it.")
+    version, state, tenant_id, owner_id, stays = row
+    etags.require(version, if_match)
+    return version, state, tenant_id, owner_id, stays
+
+
+def _set_enabled(endpoint_id: str, version: int, *, enabled: bool, reason: str = REQUEST) -> None:
+    now = clock.now()
+    fresh = {"failures": 0, "failing_since": None, "paused_until": None}
+    transitions.move(
+        ENDPOINT,
+        row_id=endpoint_id,
+        version=version,
+        before=_state(not enabled),
+        after=_state(enabled),
+        values={"enabled_at": now, "disabled_at": None, "disabled_reason": "", **fresh}
+        if enabled
+        else {"disabled_at": now, "disabled_reason": reason},
+    )
+
+
+def _state(enabled: bool) -> EndpointState:
+    return EndpointState.ENABLED if enabled else EndpointState.DISABLED
+
+
+def _columns(draft: Draft) -> dict[str, Any]:
+    """The draft as it is stored.
+
+    Raises:
+        errors.InvalidInput: see ``create``.
+    """
+    try:
+        url = addresses.parse(draft.url, rules=rules.current()).url
+    except addresses.Refused as refusal:
+        raise errors.InvalidInput.at("url", str(refusal)) from refusal
+    kinds = {name.partition(".")[0] for name in catalog.BY_NAME}
+    for position, name in enumerate(draft.event_types):
+        kind, _, verb = name.partition(".")
+        if name not in catalog.BY_NAME and not (verb == "*" and kind in kinds):
+            raise errors.InvalidInput.at(
+                f"eventTypes[{position}]", "no event type; GET /events/catalog lists them"
+            )
+    return {
+        "url": url,
+        "description": draft.description,
+        "event_types": sorted(set(draft.event_types)),
+        "subject": draft.subject,
+    }

@@ -1,0 +1,82 @@
+-- name: lock
+-- For a change: its version and its state, and whether its owner may still be told.
+SELECT e.version, e.state, e.tenant_id, e.owner_id,
+       webhook_owner_stays(e.owner_id, e.tenant_id)
+  FROM webhook_endpoints AS e
+ WHERE e.id = %(id)s::text
+   FOR NO KEY UPDATE OF e;
+
+-- name: create
+-- Unless there are as many as there may be. Two at once may make one more: no harm.
+INSERT INTO webhook_endpoints
+       (id, tenant_id, owner_id, url, description, event_types, subject, secret, previous_secret,
+        lane, failures, state, version, disabled_at, disabled_reason)
+SELECT %(id)s::text, %(tenant_id)s::text, %(owner_id)s::text, %(url)s::text, %(description)s::text,
+       %(event_types)s::text[], %(subject)s::text, %(secret)s::text, '', 'new', 0,
+       CASE WHEN %(enabled)s::boolean THEN 'enabled' ELSE 'disabled' END, 1,
+       CASE WHEN %(enabled)s::boolean THEN NULL ELSE compute_now() END,
+       CASE WHEN %(enabled)s::boolean THEN '' ELSE 'request' END
+ WHERE (SELECT count(*)
+          FROM webhook_endpoints
+         WHERE tenant_id IS NOT DISTINCT FROM %(tenant_id)s::text AND state <> 'deleted')
+       < %(most)s::int;
+
+-- name: amend
+UPDATE webhook_endpoints
+   SET url = %(url)s::text, description = %(description)s::text,
+       event_types = %(event_types)s::text[], subject = %(subject)s::text,
+       owner_id = %(owner_id)s::text, version = version + 1,
+       -- Another receiver: what is known of how the last one answered says nothing of it.
+       lane = CASE WHEN url = %(url)s::text THEN lane ELSE 'new' END,
+       failures = CASE WHEN url = %(url)s::text THEN failures ELSE 0 END,
+       failing_since = CASE WHEN url = %(url)s::text THEN failing_since END,
+       paused_until = CASE WHEN url = %(url)s::text THEN paused_until END
+ WHERE id = %(id)s::text
+RETURNING version;
+
+-- name: rotate
+UPDATE webhook_endpoints
+   SET secret = %(secret)s::text,
+       previous_secret = CASE WHEN %(overlap)s::interval > interval '0' THEN secret ELSE '' END,
+       previous_until = CASE WHEN %(overlap)s::interval > interval '0'
+                             THEN compute_now() + %(overlap)s::interval END,
+       version = version + 1
+ WHERE id = %(id)s::text;
+
+-- name: deserted
+-- Enabled, and whose owner may not be told any more.
+SELECT id
+  FROM webhook_endpoints
+ WHERE state = 'enabled' AND NOT webhook_owner_stays(owner_id, tenant_id)
+ ORDER BY id;
+
+-- name: sealed_otherwise
+-- Whose secrets another key sealed than the one in use.
+SELECT id
+  FROM webhook_endpoints
+ WHERE (secret <> '' AND split_part(secret, ':', 1) <> %(current)s::text)
+    OR (previous_secret <> '' AND split_part(previous_secret, ':', 1) <> %(current)s::text)
+ ORDER BY id;
+
+-- name: sealed
+SELECT secret, previous_secret
+  FROM webhook_endpoints
+ WHERE id = %(id)s::text
+   FOR NO KEY UPDATE;
+
+-- name: reseal
+UPDATE webhook_endpoints
+   SET secret = %(secret)s::text, previous_secret = %(previous_secret)s::text
+ WHERE id = %(id)s::text;
+
+-- name: forget_previous
+-- A secret that signs no more is kept no more.
+UPDATE webhook_endpoints
+   SET previous_secret = '', previous_until = NULL
+ WHERE previous_until <= compute_now();
+
+-- name: drop
+-- Deleted, and nothing of what it was sent is left.
+DELETE FROM webhook_endpoints AS e
+ WHERE e.state = 'deleted'
+   AND NOT EXISTS (SELECT FROM webhook_deliveries AS d WHERE d.endpoint_id = e.id);

@@ -1,0 +1,60 @@
+"""What is done to webhooks now and then: who has left, what is old, which key seals secrets."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.conf import settings
+
+from bettercompute.coordination.fencing import Fence
+from outbox.webhooks import endpoints, vault
+from outbox.webhooks.deliveries import DELIVERIES
+from outbox.webhooks.endpoints import ENDPOINTS
+
+BATCH = 1_000
+BATCHES_MAX = 50  # of one turn; the rest goes next time
+
+
+def run(fence: Fence) -> int:
+    """Every part, in small transactions of the lease's holder; answers how many rows."""
+    with fence():
+        deserted = endpoints.disable_deserted()
+        ENDPOINTS.run("forget_previous")
+    age = timedelta(days=settings.WEBHOOK_RETENTION_DAYS).total_seconds()
+    expired = _in_batches(
+        fence, lambda: DELIVERIES.run("expire", seconds=age, limit=BATCH)
+    ) + _in_batches(fence, lambda: DELIVERIES.run("expire_deleted", limit=BATCH))
+    with fence():
+        ENDPOINTS.run("drop")
+    return deserted + expired + reseal(fence)
+
+
+def reseal(fence: Fence) -> int:
+    """Seal by the key in use what another one sealed, so that the other can go."""
+    done = 0
+    for (endpoint_id,) in ENDPOINTS.all("sealed_otherwise", current=vault.current()):
+        with fence():
+            row = ENDPOINTS.one("sealed", id=endpoint_id)
+            if row is None:
+                continue
+            try:
+                secret, previous = map(_anew, row)
+            except vault.Unreadable:
+                continue  # the self-check says so
+            ENDPOINTS.run("reseal", id=endpoint_id, secret=secret, previous_secret=previous)
+            done += 1
+    return done
+
+
+def _anew(sealed: str) -> str:
+    return vault.seal(vault.unseal(sealed)) if sealed else ""
+
+
+def _in_batches(fence: Fence, remove: Callable[[], int]) -> int:
+    total = 0
+    for _ in range(BATCHES_MAX):
+        with fence():
+            removed = remove()
+        total += removed
+        if removed < BATCH:
+            break
+    return total
