@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from bettercompute import clock
 from bettercompute.iam import decisions
@@ -36,8 +37,19 @@ class Room:
 # Whoever knows of reservations says whether some would give way; this app does not.
 MakeRoom = Callable[[PoolAccess, NormalisedRequest, Share], Room | None]
 
-# And whoever knows what is spent says what a create would refuse of it.
-Beyond = Callable[[PoolAccess, NormalisedRequest, datetime], Sequence[wire.Reason]]
+
+class Beyond(Protocol):
+    """Whoever knows what is spent: what a create would refuse of it."""
+
+    def __call__(
+        self,
+        access: PoolAccess,
+        request: NormalisedRequest,
+        now: datetime,
+        *,
+        beside: Sequence[NormalisedRequest] = (),
+    ) -> Sequence[wire.Reason]:
+        """The reasons; ``beside`` is what would be booked before it."""
 
 
 def why_not(

@@ -1,7 +1,8 @@
 """Which occurrences of a recurrence would be booked, and why the others would not (case 20).
 
 Each is judged for its own time, as ``preview`` judges one window: by the policies, which may allow
-less the further ahead it is, by the quotas, which all that fit before it share, and by the planner.
+less the further ahead it is, by the quotas and budgets, which all that fit before it share, and by
+the planner.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,21 +55,24 @@ def previewed(
     ``quotas`` are as they would be with one occurrence charged.
     """
     found: list[wire.PreviewOccurrence] = []
+    booked: list[NormalisedRequest] = []
     for start in _starts(asked, now):
-        fitting = sum(each.fits for each in found)
         after = [
-            replace(row, used=row.used + fitting * asked.charges[row.resource]) for row in quotas
+            replace(row, used=row.used + len(booked) * asked.charges[row.resource])
+            for row in quotas
         ]
         request = asked.request.starting(clock.to_ms(start))
         refused = [
             *judging.denials(caller, asked.access, request, asked.share, clock.to_ms(now)),
             *judging.over_quota(after, asked.charges),
-            *(() if beyond is None else beyond(asked.access, request, now)),
+            *(() if beyond is None else beyond(asked.access, request, now, beside=booked)),
         ]
         busy = _busy(replace(asked, request=request), start)
         if busy and not refused and make_room is not None:
             busy = [] if make_room(asked.access, request, asked.share) else busy
         found.append(_answer(request, start, [*refused, *busy]))
+        if found[-1].fits:
+            booked.append(request)
     return found
 
 

@@ -32,12 +32,20 @@ def offers(caller: Caller, wanted: CapacityOffersRequest) -> CapacityOffers:
 
 
 def _over_budget(
-    caller: Caller, access: PoolAccess, request: NormalisedRequest, now: datetime
+    caller: Caller,
+    access: PoolAccess,
+    request: NormalisedRequest,
+    now: datetime,
+    *,
+    beside: Sequence[NormalisedRequest] = (),
 ) -> Sequence[Reason]:
     """The budgets that a create would pass."""
     if not access.budgeted:
         return ()
-    return spending.reasons(spending.claim(access, request, caller.tenant_id, now=now))
+    asked, *before = (
+        spending.claim(access, each, caller.tenant_id, now=now) for each in (request, *beside)
+    )
+    return spending.reasons(asked, beside=before)
 
 
 def _make_room(access: PoolAccess, request: NormalisedRequest, share: Share) -> Room | None:

@@ -6,7 +6,7 @@ into the rest. Two requests at once so see each other, and a release gives its r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -101,14 +101,20 @@ def require(claim: Claim) -> None:
             raise _exceeded(balance, asked)
 
 
-def reasons(claim: Claim) -> list[Reason]:
-    """Why a preview does not fit: the budgets without room for it. Takes no lock."""
+def reasons(claim: Claim, *, beside: Sequence[Claim] = ()) -> list[Reason]:
+    """Why a preview does not fit: the budgets without room for it. Takes no lock.
+
+    ``beside`` is what would be reserved before it: of each budget it leaves less.
+    """
     terms = budgets.of_tenant(claim.tenant_id, pool_id=claim.pool_id)
-    return [
-        Reason(filter=Filter.BUDGET, needs=_needs(balance, claim.within(balance.span)))
-        for balance in _balances(claim, terms)
-        if claim.within(balance.span) > balance.left
-    ]
+    found = []
+    for balance in _balances(claim, terms):
+        asked = claim.within(balance.span)
+        before = sum((each.within(balance.span) for each in beside), Decimal(0))
+        left = replace(balance, reserved=balance.reserved + before)
+        if asked > left.left:
+            found.append(Reason(filter=Filter.BUDGET, needs=_needs(left, asked)))
+    return found
 
 
 def present(caller: Caller) -> list[Balance]:

@@ -21,6 +21,7 @@ from tests.support import cast, make
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R39")]
 
 UTC_ZONE = ZoneInfo("UTC")
+NOON = clocks.to_ms(datetime(2026, 3, 3, 12, tzinfo=UTC))
 
 
 def budget(gpu_hours: float, slug: str = "acme", **changes) -> Budget:
@@ -212,6 +213,17 @@ def test_another_tenants_budget_is_not_ours(clock):
 
 
 @pytest.mark.rule("R20")
+@pytest.mark.case(20)
+def test_occurrences_that_fit_leave_less_of_the_budget_for_those_behind(clock):
+    pool, alice = make.pool(), cast.caller("alice")
+    budget(5)
+    daily = {"rule": "FREQ=DAILY;COUNT=4", "timeZone": "UTC"}
+    asked = make.request(alice, pool, gpus=2, duration="1h", start=NOON, recurrence=daily)
+    shown = previews.preview(alice, asked).occurrences
+    assert [each.fits for each in shown] == [True, True, False, False]
+    assert "2 GPU-hours, of which 1 are left of 5" in shown[2].reasons[0].needs
+
+
 def test_a_preview_says_what_a_create_would_be_told(clock):
     pool, alice = make.pool(), cast.caller("alice")
     budget(2)
