@@ -23,7 +23,7 @@ PACKAGES := bettercompute reservations pools nodes outbox
 CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test test-fast test-long torture model simulate planes faults guards lint format types imports sql-now rules \
+.PHONY: help setup up test test-fast test-long torture model simulate planes faults guards lint format golden types imports sql-now rules \
 	generate generated check bench seed lock clean
 
 help: ## This list
@@ -72,6 +72,9 @@ lint: setup ## Style: ruff and templates
 format: setup ## Format the code
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+golden: setup ## Write down anew what each command prints
+	@exec env GOLDEN=write $(PYTEST) -n 0 -q tests/integration/cli/test_golden.py
 
 types: setup ## mypy
 	$(PY) -m mypy $(PACKAGES)

@@ -30,7 +30,7 @@ class ContextName(click.ParamType[str]):
 
 
 _OUTPUT = click.option(
-    "--prints", "output", type=click.Choice([str(each) for each in Format]), help="How it prints."
+    "--prints", type=click.Choice([str(each) for each in Format]), help="How it prints."
 )
 _TOKEN = click.option(
     "--token-variable",
@@ -82,14 +82,14 @@ def add(
     session: Session,
     *,
     name: str,
-    output: str | None,
+    prints: str | None,
     variable: str | None,
 ) -> None:
     """Add a context for the server of --url; `login --context NAME` also signs in."""
     if session.url is None:
         raise click.UsageError("Give --url: the address of the server.")
     url = session.url.strip().rstrip("/")
-    made = Context(url, _reference(variable), session.tenant, output)
+    made = Context(url, _reference(variable), session.tenant, prints)
 
     def adding(config: Config) -> Config:
         if name in config.contexts:
@@ -110,13 +110,13 @@ def set_(
     session: Session,
     *,
     name: str,
-    output: str | None,
+    prints: str | None,
     variable: str | None,
 ) -> None:
     """Change for whom a context acts, how it prints, or where its token is."""
     given: dict[str, str | None] = {
         "tenant": session.tenant,
-        "output": output,
+        "output": prints,
         "token": _reference(variable),
     }
     changes = {each: value for each, value in given.items() if value is not None}

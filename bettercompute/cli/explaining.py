@@ -30,7 +30,7 @@ _NEXT: dict[type[ClientError], str] = {
     failures.Unauthenticated: "Sign in again: better-compute login",
     failures.AccessDenied: "Ask an admin of your tenant which policies bind you.",
     failures.ConfirmationRequired: "Once it is confirmed, send the same again with the same --key.",
-    failures.NotFound: "See what there is: better-compute list, better-compute pools",
+    failures.NotFound: "Check it, and the tenant you act for: better-compute whoami",
     failures.MethodNotAllowed: "The server does not have this yet: update it, or this program.",
     failures.NotAcceptable: "A proxy may have changed the request; better-compute doctor",
     failures.Conflict: "See what fits: better-compute capacity --preview …",
@@ -116,6 +116,8 @@ def _next(error: ClientError) -> list[str]:
     if error.details.get("needs") == "operator":
         return ["Use an operator's token; ask whoever runs the platform."]
     match error:
+        case failures.Conflict(details={"reservationId": str(known)}):
+            return [f"The key belongs to {known}. For another request give another --key."]
         case failures.Unreachable():
             return [_TROUBLES[error.trouble], _DOCTOR]
         case failures.UnexpectedAnswer(points_to=str(where)):

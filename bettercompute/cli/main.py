@@ -11,6 +11,7 @@ import click
 
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.lazy import Entry, LazyGroup
+from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
 
 EPILOGUE = (
@@ -150,7 +151,10 @@ def run(arguments: Sequence[str]) -> int:
             list(arguments), prog_name="better-compute", standalone_mode=False, obj=session
         )
     except click.ClickException as error:
-        error.show()
+        if session.out.format is Format.JSON:
+            session.out.fail(error.format_message(), code="USAGE")
+        else:
+            error.show()
         return error.exit_code
     except Exception as error:  # noqa: BLE001  (the edge: a person gets words, no traceback)
         from bettercompute.cli import explaining

@@ -11,6 +11,8 @@ from bettercompute.cli.session import Session
 from bettercompute.states import NodeState
 from bettercompute.wire.base import PAGE_MAX
 
+POOL_ID_PREFIX = "pool_"
+
 
 @click.group(cls=Collection, one="get")
 def nodes() -> None:
@@ -38,7 +40,9 @@ def nodes() -> None:
 def list_(session: Session, *, pool: str | None, state: str | None, limit: int) -> None:
     """List the nodes of your pools, by id; an operator's list is all."""
     with session.client() as client:
-        pool_id = None if pool is None else client.pools.find(pool).id
+        # An operator sees the nodes of pools that are not open to the operator's own tenant.
+        by_id = pool is None or pool.startswith(POOL_ID_PREFIX)
+        pool_id = pool if by_id else client.pools.find(str(pool)).id
         every = client.nodes.list(pool_id=pool_id, state=state, page_size=min(limit, PAGE_MAX))
         found = list(itertools.islice(every, limit))
         more = next(every, None) is not None

@@ -167,10 +167,10 @@ def _change(session: Session, client: "Client", policy_id: str, **changes: Any) 
     saved = client.policies.replace(
         policy_id, **{**kept, **given}, scope=found.scope, version=found.version
     )
-    session.out.show(_one(saved))
+    session.out.show(_one(saved, with_text=changes.get("text") is not None))
 
 
-def _one(found: Policy) -> Shown:
+def _one(found: Policy, *, with_text: bool = True) -> Shown:
     told: list[str | Table] = [f"{found.id}  {found.name}"]
     told += facts(
         [
@@ -179,4 +179,5 @@ def _one(found: Policy) -> Shown:
             ("Version", str(found.version)),
         ]
     )
-    return Shown(document=found, ids=[found.id], human=[*told, "", *found.text.splitlines()])
+    told += ["", *found.text.splitlines()] if with_text else []
+    return Shown(document=found, ids=[found.id], human=told)

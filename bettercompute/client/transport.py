@@ -38,6 +38,8 @@ def settings(url: str, token: str) -> dict[str, Any]:
             "User-Agent": f"better-compute-python/{importlib.metadata.version('bettercompute')}",
         },
         "follow_redirects": False,
+        # Without TLS there is no certificate to judge, and reading all authorities takes a while.
+        "verify": parsed.scheme == "https",
     }
 
 
