@@ -143,7 +143,7 @@ def record(results: Sequence[Result]) -> None:
     """Write down what came of a batch of attempts: of endpoints, deliveries, and each attempt."""
     if not results:
         return
-    _judge_endpoints(results)
+    judged = _judge_endpoints(results)  # first: endpoints are locked before deliveries
     ids = [each.claim.id for each in results]
     numbers = [each.claim.number for each in results]
     waits = [each.wait for each in results]
@@ -161,6 +161,7 @@ def record(results: Sequence[Result]) -> None:
         latencies=[each.latency_ms for each in attempts],
         errors=[each.message for each in attempts],
     )
+    _disable_hopeless(judged)
 
 
 def send_again(endpoint_id: str, delivery_id: str) -> bool:
@@ -168,15 +169,15 @@ def send_again(endpoint_id: str, delivery_id: str) -> bool:
     return DELIVERIES.run("again", id=delivery_id, endpoint_id=endpoint_id) == 1
 
 
-def _judge_endpoints(results: Sequence[Result]) -> None:
-    """What the attempts say of their endpoints; those that are past help are disabled.
+def _judge_endpoints(results: Sequence[Result]) -> list[sql.Row]:
+    """What the attempts say of their endpoints; answers those of which that is news.
 
     A test says nothing of an endpoint, but for one thing: that it is gone.
     """
     said = [_said(found) for found in _by_endpoint(results)]
     if not said:
-        return
-    rows = DELIVERIES.all(
+        return []
+    return DELIVERIES.all(
         "health",
         ids=[each.endpoint_id for each in said],
         succeeded=[each.succeeded for each in said],
@@ -186,7 +187,10 @@ def _judge_endpoints(results: Sequence[Result]) -> None:
         gone=[each.gone for each in said],
         disable_after=schedule.DISABLE_AFTER,
     )
-    for endpoint_id, version, tenant_id, state, gone, too_long in sorted(rows):
+
+
+def _disable_hopeless(judged: Sequence[sql.Row]) -> None:
+    for endpoint_id, version, tenant_id, state, gone, too_long in sorted(judged):
         if state == EndpointState.ENABLED and (gone or too_long):
             reason = endpoints.GONE if gone else endpoints.FAILING
             endpoints.disable(endpoint_id, version=version, tenant_id=tenant_id, reason=reason)

@@ -1,14 +1,22 @@
 """From an event to a receiver's door, and what is written down of it (A6)."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection, transaction
 from standardwebhooks import Webhook
+from standardwebhooks.webhooks import WebhookVerificationError
 
-from outbox import dispatch, events
-from outbox.models import WebhookAttempt, WebhookDelivery
-from outbox.webhooks import courier, endpoints, sink
-from tests.support import cast, horizon
-from tests.support.receivers import receiver
+from bettercompute import failpoints
+from bettercompute.coordination.fencing import LeaseLost
+from bettercompute.failpoints import Failpoint
+from outbox import dispatch
+from outbox.models import Cursor, Event, Lane, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from outbox.webhooks import deliveries, endpoints, schedule, upkeep
+from outbox.webhooks.endpoints import Draft
+from tests.support import cast, make
+from tests.support.receivers import Reply, receiver
+from tests.support.webhooks import dispatched, endpoint, publish, send, send_until_quiet
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
 
@@ -19,32 +27,11 @@ def door():
         yield running
 
 
-def endpoint(door, name="alice", **changes):
-    platform = changes.pop("platform", False)
-    draft = endpoints.Draft(changes.pop("url", door.url), **changes)
-    return endpoints.create(cast.caller(name), draft, platform=platform)
-
-
-def publish(tenant="acme", kind="pool.created", subject="pool/pool_a"):
-    data = {"poolId": "pool_a"} if kind.startswith("pool") else {"tokenId": "tok_a"}
-    events.publish(kind, tenant_id=cast.tenant(tenant).pk, subject=subject, data=data)
-    horizon.let_writers_elsewhere_end()
-
-
-def dispatched(queue=sink.QUEUE):
-    return dispatch.drain("webhooks", queue, fence=transaction.atomic)
-
-
 def at_the_receivers_time(clock):
     """A receiver judges by its own clock: the machine's."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         clock.set(cursor.fetchone()[0])
-
-
-def send():
-    """What is due now, by a worker."""
-    return courier.Courier().catch_up()
 
 
 def test_an_event_reaches_the_receiver_signed_as_standard_webhooks_has_it(clock, door):
@@ -68,3 +55,285 @@ def test_an_event_reaches_the_receiver_signed_as_standard_webhooks_has_it(clock,
     made.refresh_from_db()
     assert (made.lane, made.failing_since) == ("quick", None)
     assert send() == 0
+
+
+@pytest.mark.rule("C22")
+@pytest.mark.parametrize("dies", ["before the commit", "not at all"])
+def test_deliveries_are_written_with_the_cursor_or_not_at_all(clock, door, dies):
+    endpoint(door)
+    publish()
+
+    def die():
+        raise KeyboardInterrupt
+
+    if dies == "before the commit":
+        failpoints.arm(Failpoint.EVENTS_ENQUEUED, die)
+        with pytest.raises(KeyboardInterrupt):
+            dispatched()
+        assert (WebhookDelivery.objects.count(), Cursor.objects.get().seq) == (0, 0)
+        failpoints.disarm()
+    dispatched()
+    assert WebhookDelivery.objects.count() == 1
+    assert Cursor.objects.get().seq == Event.objects.get().seq
+    dispatched()
+    assert WebhookDelivery.objects.count() == 1
+
+
+@pytest.mark.rule("C22")
+def test_a_dispatcher_whose_cursor_has_moved_writes_nothing(clock, door):
+    endpoint(door)
+    publish()
+
+    class Overtaken:
+        def batch_max(self):
+            Cursor.objects.update(seq=10**6, txid=10**6)  # somebody else went on meanwhile
+            return 100
+
+        def enqueue(self, batch):
+            raise AssertionError("its cursor has moved")
+
+    with pytest.raises(LeaseLost):
+        dispatch.run_once("webhooks", Overtaken(), fence=transaction.atomic)
+
+
+def test_the_same_event_enqueued_twice_is_one_delivery(clock, door):
+    endpoint(door)
+    publish()
+    dispatched()
+    Cursor.objects.update(seq=0, txid=0)  # as after the cursor was forgotten
+    dispatched()
+    assert send() == 1
+    assert len(door.messages) == 1
+
+
+FILTERS = {
+    "all": (Draft("u"), 4),
+    "exact": (Draft("u", event_types=["pool.created"]), 2),
+    "kind": (Draft("u", event_types=["token.*"]), 1),
+    "two": (Draft("u", event_types=["token.*", "pool.changed"]), 2),
+    "subject": (Draft("u", subject="pool/pool_b"), 1),
+    "subjects": (Draft("u", subject="pool/*"), 3),
+    "both": (Draft("u", event_types=["pool.changed"], subject="pool/pool_b"), 0),
+}
+
+
+def test_an_endpoint_is_told_what_its_filters_let_through_and_of_its_tenant_alone(clock, door):
+    for name, (draft, _) in FILTERS.items():
+        changes = {"event_types": draft.event_types, "subject": draft.subject}
+        endpoint(door, description=name, **changes)
+    endpoint(door, "olga", platform=True, description="platform")
+    endpoint(door, "mallory", description="theirs")
+    publish(kind="pool.created", subject="pool/pool_a")
+    publish(kind="pool.created", subject="pool/pool_b")
+    publish(kind="pool.changed", subject="pool/pool_a")
+    publish(kind="token.created", subject="token/tok_a")
+    publish("globex")
+    dispatched()
+    told = {row.description: row.deliveries.count() for row in WebhookEndpoint.objects.all()}
+    wanted = {name: count for name, (_, count) in FILTERS.items()}
+    assert told == wanted | {"platform": 5, "theirs": 1}
+
+
+def test_events_from_before_an_endpoint_was_made_or_while_it_was_disabled_are_not_sent(clock, door):
+    publish()
+    clock.advance("1s")
+    made, _ = endpoint(door)
+    alice = cast.caller("alice")
+    endpoints.update(alice, made.pk, {}, enabled=False)
+    publish()
+    clock.advance("1s")
+    endpoints.update(alice, made.pk, {}, enabled=True)
+    publish(kind="token.created")
+    dispatched()
+    types = list(WebhookDelivery.objects.order_by("id").values_list("event_type", flat=True))
+    assert types == ["token.created"]
+
+
+@pytest.mark.case(30)
+@pytest.mark.rule("C28")
+def test_every_retry_has_the_same_id_and_the_same_bytes_and_comes_when_the_schedule_says(
+    clock, door
+):
+    endpoint(door)
+    door.answers(503, b"not now")
+    publish()
+    dispatched()
+    for delay in schedule.DELAYS:
+        send()
+        before = len(door.messages)
+        clock.advance(delay * 0.99)
+        assert (send(), len(door.messages)) == (0, before)
+        clock.advance(delay * 0.12)
+    send()
+    assert len(door.messages) == schedule.TRIES_MAX
+    assert len({(message.id, message.body) for message in door.messages}) == 1
+    row = WebhookDelivery.objects.get()
+    assert (row.status, row.attempts) == ("failed", schedule.TRIES_MAX)
+    last = WebhookAttempt.objects.latest("number")
+    assert (last.response_status, last.response_head, last.retry_at) == (503, "not now", None)
+    clock.advance("30d")
+    assert send() == 0
+
+
+def test_an_endpoint_that_takes_nothing_for_three_days_is_disabled_with_an_event(clock, door):
+    made, _ = endpoint(door)
+    door.answers(500)
+    publish()
+    dispatched()
+    for delay in schedule.DELAYS:
+        send()
+        made.refresh_from_db()
+        assert made.state == "enabled"
+        clock.advance(delay * 1.1)
+    send()
+    made.refresh_from_db()
+    assert (made.state, made.disabled_reason) == ("disabled", "failing")
+    event = Event.objects.get(type="webhook.disabled")
+    assert event.data == {"webhookId": made.pk, "reason": "failing"}
+    assert (event.tenant_id, event.subject) == (cast.tenant().pk, f"webhook/{made.pk}")
+
+
+def test_a_receiver_that_is_gone_is_disabled_at_once(clock, door):
+    made, _ = endpoint(door)
+    door.answers(410)
+    publish()
+    dispatched()
+    send()
+    made.refresh_from_db()
+    assert (made.state, made.disabled_reason) == ("disabled", "gone")
+    assert WebhookDelivery.objects.get(event_type="pool.created").status == "failed"
+
+
+def test_what_the_receiver_asks_for_is_waited_for_by_all_that_is_due_to_it(clock, door):
+    made, _ = endpoint(door)
+    door.answers(429, Retry_After="3600")
+    publish()
+    publish()
+    dispatched()
+    send()
+    assert len(door.messages) == 1
+    clock.advance("59m")
+    assert send() == 0
+    door.answers(200)
+    clock.advance("2m")
+    send_until_quiet()
+    assert len(set(door.ids)) == 2
+    made.refresh_from_db()
+    assert (made.failures, made.failing_since, made.paused_until) == (0, None, None)
+
+
+def test_while_it_fails_one_call_at_a_time_asks_whether_it_is_well(clock, door):
+    endpoint(door)
+    for _ in range(20):
+        publish()
+    dispatched()
+    door.answers(500)
+    assert send() == 1
+    for _ in range(5):
+        clock.advance("61s")
+        assert send() == 1
+    door.answers(200)
+    clock.advance("61s")
+    send_until_quiet()
+    clock.advance("30m")
+    send_until_quiet()
+    assert set(WebhookDelivery.objects.values_list("status", flat=True)) == {"delivered"}
+
+
+@pytest.mark.rule("C28")
+def test_a_worker_that_died_after_sending_has_it_sent_again_with_the_same_id(clock, door):
+    endpoint(door)
+    publish()
+    dispatched()
+
+    def die():
+        raise KeyboardInterrupt
+
+    failpoints.arm(Failpoint.WEBHOOK_SENT, die)
+    with pytest.raises(KeyboardInterrupt):
+        send()
+    failpoints.disarm()
+    assert send() == 0  # it may be on its way still
+    clock.advance(timedelta(seconds=deliveries.CLAIM_SECONDS))
+    assert send() == 1
+    first, second = door.messages
+    assert (first.id, first.body) == (second.id, second.body)
+    row = WebhookDelivery.objects.get()
+    assert (row.status, row.attempts) == ("delivered", 2)
+
+
+def test_what_a_worker_given_up_for_dead_found_out_changes_nothing(clock, door):
+    endpoint(door)
+    publish()
+    dispatched()
+    (zombie,) = deliveries.claim(Lane.NEW, limit=10)
+    clock.advance(timedelta(seconds=deliveries.CLAIM_SECONDS))
+    send()
+    late = deliveries.Attempt(deliveries.Failure.TIMED_OUT, "Timed out.", latency_ms=70_000)
+    deliveries.record([deliveries.result(zombie, late)])
+    row = WebhookDelivery.objects.get()
+    assert (row.status, row.attempts, row.claimed_until) == ("delivered", 2, None)
+    errors = dict(WebhookAttempt.objects.values_list("number", "error"))
+    assert errors == {1: "Timed out.", 2: ""}
+
+
+def test_both_secrets_sign_for_a_day_after_a_rotation(clock, door):
+    at_the_receivers_time(clock)
+    made, old = endpoint(door)
+    _, new = endpoints.rotate_secret(cast.caller("alice"), made.pk)
+    assert old != new
+    publish()
+    dispatched()
+    send()
+    (message,) = door.messages
+    for secret in (old, new):
+        Webhook(secret).verify(message.body, dict(message.headers))
+
+    WebhookEndpoint.objects.update(previous_until=clock.now())  # the day is over
+    upkeep.run(make.fence)
+    made.refresh_from_db()
+    assert made.previous_secret == ""
+    publish()
+    dispatched()
+    send()
+    message = door.messages[-1]
+    Webhook(new).verify(message.body, dict(message.headers))
+    with pytest.raises(WebhookVerificationError):
+        Webhook(old).verify(message.body, dict(message.headers))
+
+
+def test_connections_are_used_again(clock, door):
+    endpoint(door)
+    publish()
+    dispatched()
+    send()
+    for _ in range(12):
+        publish()
+    dispatched()
+    before = door.connections
+    assert send() == 12
+    assert door.connections - before <= deliveries.EACH_MAX[Lane.QUICK]
+    assert len(door.messages) == 13
+
+
+def test_a_reply_that_no_text_can_hold_is_kept_as_far_as_it_can_be(clock, door):
+    endpoint(door)
+    door.reply = lambda message: Reply(500, b"\x00\xff" + b"x" * 10_000)
+    publish()
+    dispatched()
+    send()
+    head = WebhookAttempt.objects.get().response_head
+    assert head.startswith("\ufffd\ufffdxxx")
+    assert len(head) == 4_096
+
+
+def test_a_secret_that_no_key_opens_fails_the_attempt_and_is_told(clock, door, settings):
+    made, _ = endpoint(door)
+    settings.SECRET_KEY = "another " * 8
+    publish()
+    dispatched()
+    send()
+    assert door.messages == []
+    assert "secret cannot be read" in WebhookAttempt.objects.get().error
+    assert WebhookDelivery.objects.get().status == "pending"
+    assert made.secret.split(":")[0] not in WebhookAttempt.objects.get().response_head

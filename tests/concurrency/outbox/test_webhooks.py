@@ -1,0 +1,78 @@
+"""Several workers send webhooks at once: each delivery by one of them (A6)."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from outbox.models import Lane, WebhookDelivery, WebhookEndpoint
+from outbox.webhooks import deliveries, endpoints
+from tests.support import cast, races, sessions
+from tests.support.races import Operation
+from tests.support.webhooks import dispatched, endpoint, publish
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
+
+URL = "https://hooks.example.com/"
+
+
+def backlog(*, endpoints_count, events):
+    for _ in range(endpoints_count):
+        endpoint(URL)
+    WebhookEndpoint.objects.update(lane=Lane.QUICK)
+    for _ in range(events):
+        publish()
+    dispatched()
+
+
+def test_what_one_worker_is_claiming_another_passes_by(clock):
+    backlog(endpoints_count=2, events=3)
+    with sessions.opened("one", "other") as (one, other):
+        one.begin()
+        mine = one.run(lambda: deliveries.claim(Lane.QUICK, limit=1))
+        theirs = other.run(lambda: deliveries.claim(Lane.QUICK, limit=100))
+        assert {claim.endpoint_id for claim in theirs}.isdisjoint(
+            claim.endpoint_id for claim in mine
+        )
+        assert len(theirs) == 3
+        one.commit()
+
+
+def test_a_crowd_of_workers_claims_each_delivery_once(clock):
+    backlog(endpoints_count=8, events=16)
+    claimed = []
+
+    def work():
+        claimed.extend(deliveries.claim(Lane.QUICK, limit=16))
+
+    outcomes = races.crowd([Operation("claim", work)] * 24, connections=6)
+    assert not [each for each in outcomes if each.unexpected], races.tally(outcomes)
+    counts = Counter(claim.id for claim in claimed)
+    assert set(counts.values()) == {1}
+    of_each = Counter(claim.endpoint_id for claim in claimed)
+    assert len(of_each) == 8
+    assert WebhookDelivery.objects.filter(attempts__gt=1).count() == 0
+
+
+def test_an_endpoint_that_is_deleted_while_it_is_called_takes_the_result_along(clock):
+    backlog(endpoints_count=1, events=1)
+    (claim,) = deliveries.claim(Lane.QUICK, limit=1)
+    endpoints.delete(cast.caller("alice"), claim.endpoint_id)
+    with transaction.atomic():
+        assert deliveries.DELIVERIES.run("expire_deleted", limit=10) == 1
+    taken = deliveries.Attempt(None, "", latency_ms=5, status=200)
+    deliveries.record([deliveries.result(claim, taken)])  # no row left to write to
+    assert not WebhookDelivery.objects.exists()
+
+
+def test_a_wait_of_one_endpoint_is_no_wait_of_another(clock):
+    """A paused endpoint is passed by, not waited for."""
+    backlog(endpoints_count=2, events=1)
+    first, second = WebhookEndpoint.objects.order_by("id")
+    WebhookEndpoint.objects.filter(pk=first.pk).update(
+        paused_until=clock.now() + timedelta(seconds=30)
+    )
+    assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [second.pk]
+    clock.advance("30s")
+    assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [first.pk]
