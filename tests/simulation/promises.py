@@ -51,6 +51,7 @@ _BEHIND = """
 SELECT outbox_cursors.sink, outbox.id
   FROM outbox, outbox_cursors
  WHERE (outbox.txid, outbox.seq) <= (outbox_cursors.txid, outbox_cursors.seq)
+   AND outbox_cursors.sink = ANY(%s)
    AND NOT outbox.id = ANY(%s)
 """
 _UNTOLD = "SELECT id FROM outbox WHERE NOT id = ANY(%s) ORDER BY seq"
@@ -161,7 +162,7 @@ class Promises:
         to_all = set.intersection(*map(set, told.values()))
         return [
             f"untold: {key} is behind the cursor of {sink}"
-            for sink, key in _rows(_BEHIND, list(to_all))
+            for sink, key in _rows(_BEHIND, list(told), list(to_all))
             if key not in told[sink]
         ]
 

@@ -30,6 +30,8 @@ TENANT_VERBS = {
     "extend": 4,
     "renew": 2,
     "preview": 1,
+    "repeat": 1,
+    "cease": 1,
 }
 OPERATOR_VERBS = {
     "cordon": 3,

@@ -8,12 +8,13 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
 
-from bettercompute import clock, wiring
+from bettercompute import clock, errors, wiring
 from bettercompute.agent.inventory import Gpu, Health
 from bettercompute.coordination.runner import Runner
 from bettercompute.iam.callers import Caller
@@ -25,7 +26,8 @@ from pools import quota
 from pools.models import Offer, Placer, Pool
 from reservations import admission, ending, previews, renewal
 from reservations.extending import extension
-from reservations.models import Reservation
+from reservations.models import Reservation, Series
+from reservations.series import cancelling
 from tests.support import cast, make, races, supply
 from tests.support.races import Operation, Outcome
 
@@ -56,6 +58,8 @@ WEIGHTS = {
     "preview": 1,
     "placer": 1,
     "maintain": 3,
+    "repeat": 3,
+    "cease": 2,
 }
 
 
@@ -82,12 +86,15 @@ class Operations:
         self._numbers = itertools.count(1)
 
     def release_all(self) -> None:
-        """End whatever has not ended."""
+        """End whatever has not ended, and book no more of what repeats."""
+        for series in Series.objects.filter(state="active").order_by("pk"):
+            with suppress(errors.InvalidState):  # the last one has begun
+                cancelling.cancel(self._holder(series), series_id=series.pk)
         for reservation in Reservation.objects.exclude(state="draft").filter(ended_at=None):
             ending.release(self._holder(reservation), reservation_id=reservation.pk)
 
-    def _holder(self, reservation: Reservation) -> Caller:
-        return next(each for each in self.callers if each.tenant_id == reservation.tenant_id)
+    def _holder(self, owned: Reservation | Series) -> Caller:
+        return next(each for each in self.callers if each.tenant_id == owned.tenant_id)
 
     # --- tenants --------------------------------------------------------------------------------
 
@@ -97,6 +104,29 @@ class Operations:
         wanted = make.request(caller, rng.choices(self.pools, [3, 1])[0], **self._body(rng, now_ms))
         self.asked.append((caller, wanted, key))
         return self._admit(caller, wanted, key)
+
+    def repeat(self, rng: random.Random, now_ms: int) -> str:
+        """Ask for something on this day and the next."""
+        caller, key = rng.choice(self.callers), f"storm-{next(self._numbers)}"
+        body = self._body(rng, now_ms)
+        body.setdefault("start", now_ms + HOUR_MS)
+        body["recurrence"] = {"rule": "FREQ=DAILY;COUNT=2", "timeZone": "Europe/Berlin"}
+        return self._admit(caller, make.request(caller, rng.choice(self.pools), **body), key)
+
+    def cease(self, rng: random.Random, now_ms: int) -> str | None:
+        """Leave out an occurrence of something that repeats, or all that have not begun."""
+        found = list(Series.objects.order_by("pk"))
+        if not found:
+            return None
+        series = rng.choice(found)
+        caller = rng.choice(self.callers)
+        if rng.random() < 0.5:
+            cancelling.cancel(caller, series_id=series.pk, release_running=rng.random() < 0.5)
+        else:
+            starts = Reservation.objects.filter(series=series).order_by("occurrence_at")
+            chosen = rng.choice(list(starts.values_list("occurrence_at", flat=True)))
+            cancelling.skip(caller, series_id=series.pk, occurrence=chosen)
+        return series.pk
 
     def retry(self, rng: random.Random, now_ms: int) -> str | None:
         """Ask again for what was asked for before, by the same key."""
