@@ -83,6 +83,7 @@ CHECKS: tuple[str, ...] = (
 GAUGES: tuple[str, ...] = (
     "bettercompute.coordination.gauges:ALL",
     "outbox.gauges:ALL",
+    "outbox.webhooks.gauges:ALL",
     "nodes.gauges:ALL",
     "pools.gauges:ALL",
     "reservations.gauges:ALL",

@@ -92,6 +92,19 @@ JOB_SECONDS = Histogram(
     buckets=_SHORT,
     registry=REGISTRY,
 )
+WEBHOOK_ATTEMPTS = Counter(
+    "better_compute_webhook_attempts",
+    "Attempts to deliver to webhooks: delivered, or why not.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+WEBHOOK_SECONDS = Histogram(
+    "better_compute_webhook_duration_seconds",
+    "How long an attempt to deliver took.",
+    ["outcome"],
+    buckets=_SHORT,
+    registry=REGISTRY,
+)
 SESSIONS = Gauge(
     "better_compute_gateway_sessions",
     "Sessions of node agents in the gateways' memory.",

@@ -29,7 +29,7 @@ from bettercompute import failpoints
 from bettercompute.coordination import reconnecting
 from bettercompute.failpoints import Failpoint
 from outbox.models import Lane
-from outbox.webhooks import deliveries, rules, vault
+from outbox.webhooks import deliveries, rules, vault, watching
 from outbox.webhooks.deliveries import Claim, Result
 from outbox.webhooks.sending import Attempt, Failure, Request, Sender
 
@@ -71,9 +71,9 @@ class Outgoing:
         self._sender = Sender(rules=rules.current())
         self._run(self._sender.__aenter__()).result()
 
-    def send(self, request: Request) -> "concurrent.futures.Future[Attempt]":
+    def send(self, request: Request, *, origin: str | None) -> "concurrent.futures.Future[Attempt]":
         """Send it; the answer comes by the future."""
-        return self._run(self._sender.send(request))
+        return self._run(watching.send(request, origin, by=self._sender.send))
 
     def close(self) -> None:
         """End what is still under way."""
@@ -204,7 +204,7 @@ class Courier:
         if self._outgoing is None:
             self._outgoing = Outgoing()
         try:
-            sent = self._outgoing.send(claim.request())
+            sent = self._outgoing.send(claim.request(), origin=claim.origin)
         except vault.Unreadable as error:
             log.error("the secret of webhook %s cannot be read: %s", claim.endpoint_id, error)  # noqa: TRY400
             sent = concurrent.futures.Future()
@@ -246,7 +246,7 @@ def send_now(request: Request) -> Attempt:
 
     async def once() -> Attempt:
         async with Sender(rules=rules.current()) as sender:
-            return await sender.send(request)
+            return await watching.send(request, None, by=sender.send)
 
     return asyncio.run(once())
 

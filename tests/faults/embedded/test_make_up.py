@@ -35,6 +35,7 @@ from tests.support.made_up import (
     deployment_at,
 )
 from tests.support.otlp import ReceivedSpan, Receiver
+from tests.support.receivers import receiver
 
 pytestmark = pytest.mark.enable_socket
 
@@ -54,7 +55,12 @@ def traces() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def shared(place: Path, traces: Receiver) -> Iterator[Deployment]:
-    told = {"OTEL_EXPORTER_OTLP_ENDPOINT": traces.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    told = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "200",
+        "BETTERCOMPUTE_WEBHOOK_NETWORKS": "127.0.0.1",
+        "BETTERCOMPUTE_WEBHOOK_PLAIN_HTTP": "on",
+    }
     with deployment_at(place, **told) as deployment:
         yield deployment
 
@@ -97,11 +103,14 @@ def test_demo_json_names_everything_a_client_needs(deployment: Deployment) -> No
 
 
 def _is_whole(spans: list[ReceivedSpan]) -> bool:
-    """Two runs of the worker at least, and every span's parent: one tree below the request."""
+    """Two runs of the worker, two webhooks, every span's parent: one tree below the request."""
     known = {span.span_id for span in spans}
     roots = [span for span in spans if span.parent_id not in known]
     runs = [span for span in spans if span.name == "reconcile reservation"]
-    return len(runs) >= 2 and [root.name for root in roots] == ["POST /api/v1/reservations"]
+    sent = [span for span in spans if span.name == "deliver webhook"]
+    return min(len(runs), len(sent)) >= 2 and [root.name for root in roots] == [
+        "POST /api/v1/reservations"
+    ]
 
 
 def test_one_trace_leads_from_the_request_through_every_process(
@@ -110,11 +119,15 @@ def test_one_trace_leads_from_the_request_through_every_process(
     trace_id = uuid.uuid4().hex
     parent = f"00-{trace_id}-00f067aa0ba902b7-01"
 
-    made = deployment.reserve(headers={"traceparent": parent})
-    deployment.wait_until_active(made, seconds=RECOVERY_SECONDS)
-
-    spans = traces.wait_for(_is_whole, trace_id=trace_id, seconds=ACTIVE_SECONDS)
+    with receiver() as door:
+        wanted = {"tenantId": deployment.demo["tenant"], "url": door.url}
+        deployment.call("/webhooks", {**wanted, "eventTypes": ["reservation.*"]})
+        made = deployment.reserve(headers={"traceparent": parent})
+        deployment.wait_until_active(made, seconds=RECOVERY_SECONDS)
+        spans = traces.wait_for(_is_whole, trace_id=trace_id, seconds=ACTIVE_SECONDS)
     assert _is_whole(spans)
+    named = {message.event["subject"]: message.headers["traceparent"] for message in door.messages}
+    assert named[f"reservation/{made}"][3:35] == trace_id
     services = {span.service for span in spans}
     assert {"better-compute-web", "better-compute-worker"} <= services
     (asked,) = [span for span in spans if span.name == "POST /api/v1/reservations"]
