@@ -26,7 +26,7 @@ def main() -> None:
         person = supply.person()
         if wished.what == "planner":
             sys.stdout.write(f"{planner.HEAD}\n")
-            for row in planner.measure(wished.nodes or planner.NODES, runs=wished.runs):
+            for row in planner.measure(wished.nodes or planner.NODES, person, runs=wished.runs):
                 sys.stdout.write(f"{planner.line(row)}\n")
                 sys.stdout.flush()
             return
