@@ -58,6 +58,11 @@ def nodes(context: click.Context, _: click.Parameter, incomplete: str) -> list[C
     return _items(_known(context, "nodes", _ask_nodes), incomplete)
 
 
+def webhooks(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The ids of webhooks, with their URLs."""
+    return _items(_known(context, "webhooks", _ask_webhooks), incomplete)
+
+
 def reservations(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -85,6 +90,11 @@ def _ask_pools(client: "Client") -> Named:
 def _ask_nodes(client: "Client") -> Named:
     listed = client.nodes.list(page_size=OFFERED_MAX)
     return [(node.id, node.name) for node, _ in zip(listed, range(OFFERED_MAX), strict=False)]
+
+
+def _ask_webhooks(client: "Client") -> Named:
+    listed = client.webhooks.list(page_size=OFFERED_MAX)
+    return [(hook.id, hook.url) for hook, _ in zip(listed, range(OFFERED_MAX), strict=False)]
 
 
 def _ask_reservations(client: "Client") -> Named:

@@ -89,6 +89,7 @@ SECTIONS = {
             "List who can act for your tenant: those a reservation can be shared with.",
         ),
         "tokens": Entry("tokens", "tokens", "API tokens, each for one tenant and in your name."),
+        "webhooks": Entry("webhooks", "webhooks", "Receivers that are sent events as they happen."),
     },
     "This machine": {
         "login": Entry("login", "login", "Sign in at a server with an API token."),

@@ -30,6 +30,7 @@ from bettercompute.client import (
     tokens,
     transport,
     usage,
+    webhooks,
 )
 from bettercompute.client.blocking import TIMEOUT_SECONDS
 from bettercompute.client.calls import Answer, Lost
@@ -165,6 +166,22 @@ class Maintenance(Group):
     cancel = _call(maintenance.cancel)
 
 
+class Webhooks(Group):
+    """Receivers that are sent events."""
+
+    create = _call(webhooks.create)
+    list = _iterate(webhooks.pages)
+    get = _call(webhooks.get)
+    update = _call(webhooks.update)
+    delete = _call(webhooks.delete)
+    rotate_secret = _call(webhooks.rotate_secret)
+    test = _call(webhooks.test)
+    deliveries = _iterate(webhooks.delivery_pages)
+    delivery = _call(webhooks.delivery)
+    redeliver = _call(webhooks.redeliver)
+    redeliver_range = _call(webhooks.redeliver_range)
+
+
 class Operating(Group):
     """What operators of the platform look at."""
 
@@ -209,6 +226,7 @@ class AsyncClient:
         self.maintenance = Maintenance(self)
         self.tokens = Tokens(self)
         self.policies = Policies(self)
+        self.webhooks = Webhooks(self)
         self.operating = Operating(self)
         account = Account(self)
         self.whoami = account.whoami

@@ -29,6 +29,7 @@ from bettercompute.client import (
     tokens,
     transport,
     usage,
+    webhooks,
 )
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
@@ -162,6 +163,22 @@ class Maintenance(Group):
     cancel = _call(maintenance.cancel)
 
 
+class Webhooks(Group):
+    """Receivers that are sent events."""
+
+    create = _call(webhooks.create)
+    list = _iterate(webhooks.pages)
+    get = _call(webhooks.get)
+    update = _call(webhooks.update)
+    delete = _call(webhooks.delete)
+    rotate_secret = _call(webhooks.rotate_secret)
+    test = _call(webhooks.test)
+    deliveries = _iterate(webhooks.delivery_pages)
+    delivery = _call(webhooks.delivery)
+    redeliver = _call(webhooks.redeliver)
+    redeliver_range = _call(webhooks.redeliver_range)
+
+
 class Operating(Group):
     """What operators of the platform look at."""
 
@@ -213,6 +230,7 @@ class Client:
         self.maintenance = Maintenance(self)
         self.tokens = Tokens(self)
         self.policies = Policies(self)
+        self.webhooks = Webhooks(self)
         self.operating = Operating(self)
         account = Account(self)
         self.whoami = account.whoami

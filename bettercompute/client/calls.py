@@ -96,6 +96,14 @@ def put(
     return replace(call, method="PUT")
 
 
+def patch(
+    path: str, body: BaseModel, answer: type[Model], *, headers: tuple[tuple[str, str], ...] = ()
+) -> Call[Model]:
+    """A write of a part of it."""
+    call = post(path, body, answer, repeatable=not headers, headers=headers)
+    return replace(call, method="PATCH")
+
+
 def delete(
     path: str, *, headers: tuple[tuple[str, str], ...] = (), **query: str | None
 ) -> Call[None]:

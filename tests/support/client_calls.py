@@ -32,6 +32,7 @@ SAMPLES: dict[str, Any] = {
     "occurrence": 0,
     "seconds": 1.0,
     "path": "/healthz",
+    "url": "https://hooks.example.com/",
     "reservation": Reservation.model_validate_json(
         json.dumps(answers.reservation("pending", operation="waiting"))
     ),
