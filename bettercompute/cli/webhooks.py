@@ -70,7 +70,7 @@ def get(session: Session, *, webhook_id: str) -> None:
 
 
 @webhooks.command()
-@click.argument("url")
+@click.argument("receiver", metavar="URL")
 @_TYPES
 @click.option("--subject", default="", help="Only about this: reservation/rsv_… or node/*.")
 @click.option("--description", default="", help="What it is for.")
@@ -81,7 +81,7 @@ def create(
     session: Session,
     /,
     *,
-    url: str,
+    receiver: str,
     types: tuple[str, ...],
     subject: str,
     description: str,
@@ -94,7 +94,7 @@ def create(
     """
     with session.client() as client:
         made = client.webhooks.create(
-            url=url,
+            url=receiver,
             event_types=types,
             subject=subject,
             description=description,
@@ -108,7 +108,7 @@ def create(
 
 @webhooks.command()
 @_ID
-@click.option("--to", "url", metavar="URL", help="Send to this URL.")
+@click.option("--to", "receiver", metavar="URL", help="Send to this URL.")
 @_TYPES
 @click.option("--all-types", is_flag=True, help="Send events of every type.")
 @click.option("--subject", help="Only about this; '' for anything.")
@@ -120,7 +120,7 @@ def update(
     /,
     *,
     webhook_id: str,
-    url: str | None,
+    receiver: str | None,
     types: tuple[str, ...],
     all_types: bool,
     subject: str | None,
@@ -130,13 +130,13 @@ def update(
     """Change what is given; the rest stays. Enabling it sends what waited."""
     if types and all_types:
         raise click.UsageError("Give --type or --all-types.")
-    given = (url, subject, description, enabled)
+    given = (receiver, subject, description, enabled)
     if not types and not all_types and all(each is None for each in given):
         raise click.UsageError("Say what to change: --to, --type, --subject, --enable, …")
     with session.client() as client:
         changed = client.webhooks.update(
             webhook_id,
-            url=url,
+            url=receiver,
             event_types=types if types or all_types else None,
             subject=subject,
             description=description,

@@ -47,6 +47,9 @@ def serve(answer: Callable[[Received], Answer]) -> Iterator[WireServer]:
         def do_POST(self) -> None:
             self._answer()
 
+        def do_PATCH(self) -> None:
+            self._answer()
+
         def do_PUT(self) -> None:
             self._answer()
 
