@@ -3,6 +3,7 @@
 from django.urls import path
 
 from bettercompute.console import home, pool, preferences, signin
+from outbox.webhooks import console as webhooks
 from pools import console as pools
 from reservations.feeds import console as feeds
 from reservations.pages import console as reservations
@@ -25,6 +26,26 @@ urlpatterns = [
     path("reserve/preview", reservations.preview, name="reserve-preview"),
     path("calendar-feeds", feeds.index, name="calendar-feeds"),
     path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
+    path("webhooks", webhooks.index, name="webhooks"),
+    path("webhooks/new", webhooks.new, name="webhook-new"),
+    path("webhooks/<str:webhook_id>", webhooks.detail, name="webhook"),
+    path("webhooks/<str:webhook_id>/edit", webhooks.edit, name="webhook-edit"),
+    path("webhooks/<str:webhook_id>/test", webhooks.test, name="webhook-test"),
+    path("webhooks/<str:webhook_id>/enable", webhooks.enable, name="webhook-enable"),
+    path("webhooks/<str:webhook_id>/disable", webhooks.disable, name="webhook-disable"),
+    path("webhooks/<str:webhook_id>/rotate", webhooks.rotate, name="webhook-rotate"),
+    path("webhooks/<str:webhook_id>/delete", webhooks.delete, name="webhook-delete"),
+    path("webhooks/<str:webhook_id>/redeliver", webhooks.redeliver_span, name="webhook-redeliver"),
+    path(
+        "webhooks/<str:webhook_id>/deliveries/<str:delivery_id>",
+        webhooks.delivery,
+        name="webhook-delivery",
+    ),
+    path(
+        "webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver",
+        webhooks.redeliver,
+        name="webhook-delivery-redeliver",
+    ),
     path("reservations", reservations.index, name="reservations"),
     path("series", series.index, name="series"),
     path("series/<str:series_id>", series.detail, name="series-detail"),

@@ -48,7 +48,7 @@ def _part_with(
     )
     return rendering.render(
         request,
-        "reservations/confirm.html",
+        "components/confirm.html",
         page,
         section="reservations",
         status=409 if refusal else 200,

@@ -77,7 +77,7 @@ def cancel(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpRespon
     page = pages.cancelling(shown, since, now=visitor.now, zone=visitor.zone, refusal=refusal)
     return rendering.render(
         request,
-        "reservations/confirm.html",
+        "components/confirm.html",
         page,
         section="reservations",
         status=409 if refusal else 200,

@@ -1,0 +1,259 @@
+"""The console's pages of webhooks: the list, one with what it was sent, its form, one delivery."""
+
+from datetime import timedelta
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from bettercompute import errors
+from bettercompute.pages import rendering, visitors
+from bettercompute.pages.parts import Notice
+from bettercompute.pages.visitors import Visitor
+from bettercompute.wire import webhooks as wire
+from outbox.webhooks import endpoints, form, pages, queries, resending
+from outbox.webhooks.endpoints import Draft
+from outbox.webhooks.form import Form
+from outbox.webhooks.pages import Reader
+from outbox.webhooks.queries import Filters
+
+SECTION = "webhooks"
+SHOWN_MAX = 200  # more than there may be of one tenant
+DELIVERIES_SHOWN = 25
+_SPANS = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "3d": timedelta(days=3)}
+
+
+@require_safe
+@visitors.required
+def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """The tenant's webhooks; an operator sees the platform's beside them."""
+    caller = visitor.caller
+    platform: list[wire.Webhook] = []
+    if caller.is_operator:
+        platform = queries.page(caller, platform=True, limit=SHOWN_MAX).items
+    own = queries.page(caller, limit=SHOWN_MAX).items
+    page = pages.listing(own, platform, _reader(visitor))
+    return rendering.render(request, "webhooks/list.html", page, section=SECTION)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """The form of a new one; a post makes it and shows its secret, this once."""
+    if request.method != "POST":
+        return _form(request, form.empty())
+    try:
+        wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
+        made, secret = endpoints.create(
+            visitor.caller,
+            Draft(wanted.url, wanted.description, wanted.event_types, wanted.subject),
+            platform=wanted.scope == "platform",
+        )
+    except errors.InvalidInput as refusal:
+        return _form(request, form.refused(request.POST, refusal), status=400)
+    return _detail(request, visitor, made.pk, secret=secret)
+
+
+@require_safe
+@visitors.required
+def detail(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """One webhook, and what it was sent."""
+    return _detail(request, visitor, webhook_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def edit(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """The form of one there is; a post saves it."""
+    shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
+    if request.method != "POST":
+        return _form(request, form.of(shown), webhook=shown)
+    try:
+        wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
+        changes = wanted.model_dump(include={"url", "description", "event_types", "subject"})
+        endpoints.update(visitor.caller, webhook_id, changes)
+    except errors.InvalidInput as refusal:
+        return _form(request, form.refused(request.POST, refusal), webhook=shown, status=400)
+    return redirect("webhook", webhook_id)
+
+
+@require_POST
+@visitors.required
+def test(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Send it a test event, and show what came of it."""
+    try:
+        sent = resending.test(visitor.caller, webhook_id)
+    except (errors.AccessDenied, errors.Conflict, errors.Unavailable) as refusal:
+        return _refused(request, visitor, webhook_id, "Nothing was sent", refusal)
+    return redirect("webhook-delivery", webhook_id, sent.id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Ask whether to give it a new secret; a post does, and shows it this once."""
+    refusal = ""
+    if request.method == "POST":
+        try:
+            _, secret = endpoints.rotate_secret(visitor.caller, webhook_id)
+        except errors.AccessDenied as error:
+            refusal = error.message
+        else:
+            return _detail(request, visitor, webhook_id, secret=secret)
+    shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
+    return _question(request, pages.rotation(shown, refusal=refusal))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@visitors.required
+def delete(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Ask whether to end it; a post does."""
+    refusal = ""
+    shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
+    if request.method == "POST":
+        try:
+            endpoints.delete(visitor.caller, webhook_id)
+        except errors.AccessDenied as error:
+            refusal = error.message
+        else:
+            return redirect("webhooks")
+    return _question(request, pages.deletion(shown, refusal=refusal))
+
+
+@require_POST
+@visitors.required
+def enable(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Send to it again, what waited included."""
+    return _switch(request, visitor, webhook_id, enabled=True)
+
+
+@require_POST
+@visitors.required
+def disable(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Send nothing to it until somebody enables it."""
+    return _switch(request, visitor, webhook_id, enabled=False)
+
+
+@require_POST
+@visitors.required
+def redeliver_span(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
+    """Send again what failed in a span that has just ended."""
+    span = _SPANS.get(request.POST.get("span", ""))
+    if span is None:
+        raise errors.InvalidInput.at("span", f"is one of {', '.join(_SPANS)}")
+    try:
+        done = resending.redeliver_range(
+            visitor.caller,
+            webhook_id,
+            since=visitor.now - span,
+            until=visitor.now,
+            everything=False,
+        )
+    except (errors.AccessDenied, errors.InvalidState) as refusal:
+        return _refused(request, visitor, webhook_id, "Nothing is sent again", refusal)
+    told = f"{done.count} sent again." if done.count else "Nothing failed in that time."
+    messages.success(request, told + (" There are more: do it again." if done.more else ""))
+    return redirect("webhook", webhook_id)
+
+
+@require_safe
+@visitors.required
+def delivery(
+    request: HttpRequest, visitor: Visitor, webhook_id: str, delivery_id: str
+) -> HttpResponse:
+    """One delivery, with each attempt and its answer."""
+    return _delivery(request, visitor, webhook_id, delivery_id)
+
+
+@require_POST
+@visitors.required
+def redeliver(
+    request: HttpRequest, visitor: Visitor, webhook_id: str, delivery_id: str
+) -> HttpResponse:
+    """Send one again, and show it."""
+    try:
+        resending.redeliver(visitor.caller, webhook_id, delivery_id)
+    except (errors.AccessDenied, errors.InvalidState) as refusal:
+        notice = Notice("It is not sent again", refusal.message, "red")
+        return _delivery(request, visitor, webhook_id, delivery_id, notice=notice)
+    return redirect("webhook-delivery", webhook_id, delivery_id)
+
+
+def _switch(
+    request: HttpRequest, visitor: Visitor, webhook_id: str, *, enabled: bool
+) -> HttpResponse:
+    try:
+        endpoints.update(visitor.caller, webhook_id, {}, enabled=enabled)
+    except (errors.AccessDenied, errors.InvalidInput) as refusal:
+        return _refused(request, visitor, webhook_id, "Nothing was changed", refusal)
+    return redirect("webhook", webhook_id)
+
+
+def _detail(
+    request: HttpRequest,
+    visitor: Visitor,
+    webhook_id: str,
+    *,
+    notice: Notice | None = None,
+    secret: str = "",
+) -> HttpResponse:
+    endpoint = endpoints.get(visitor.caller, webhook_id)
+    state = request.GET.get("state", "")
+    state = state if state in pages.DELIVERIES else ""
+    found = queries.deliveries_page(
+        endpoint,
+        Filters(states=(state,) if state else ()),
+        limit=DELIVERIES_SHOWN,
+        cursor=request.GET.get("cursor") or None,
+    )
+    page = pages.detail(
+        queries.answered(endpoint),
+        found,
+        _reader(visitor),
+        state=state,
+        notice=notice,
+        secret=secret,
+    )
+    status = 409 if notice else 200
+    return rendering.render(request, "webhooks/detail.html", page, section=SECTION, status=status)
+
+
+def _delivery(
+    request: HttpRequest,
+    visitor: Visitor,
+    webhook_id: str,
+    delivery_id: str,
+    *,
+    notice: Notice | None = None,
+) -> HttpResponse:
+    endpoint = endpoints.get(visitor.caller, webhook_id)
+    found = queries.delivery(endpoint, delivery_id)
+    page = pages.delivery(queries.answered(endpoint), found, _reader(visitor), notice=notice)
+    status = 409 if notice else 200
+    return rendering.render(request, "webhooks/delivery.html", page, section=SECTION, status=status)
+
+
+def _form(
+    request: HttpRequest, shown: Form, *, webhook: wire.Webhook | None = None, status: int = 200
+) -> HttpResponse:
+    page = pages.Editing(shown, webhook)
+    return rendering.render(request, "webhooks/form.html", page, section=SECTION, status=status)
+
+
+def _question(request: HttpRequest, page: pages.Question) -> HttpResponse:
+    status = 409 if page.refusal else 200
+    return rendering.render(
+        request, "components/confirm.html", page, section=SECTION, status=status
+    )
+
+
+def _refused(
+    request: HttpRequest, visitor: Visitor, webhook_id: str, title: str, refusal: errors.ApiError
+) -> HttpResponse:
+    notice = Notice(title, refusal.message, "red")
+    return _detail(request, visitor, webhook_id, notice=notice)
+
+
+def _reader(visitor: Visitor) -> Reader:
+    return Reader(visitor.now, visitor.zone)
