@@ -12,6 +12,11 @@ from bettercompute.web import parsing
 from bettercompute.wire import webhooks as wire
 from outbox import catalog
 
+# What a pattern means, to whom it says nothing.
+_PATTERNS = {
+    "subject": "Must be like reservation/rsv_…, or node/* for all of a kind.",
+    "eventTypes": "Must be like reservation.active, or reservation.* for all of a kind.",
+}
 _FIELDS = ("url", "description", "subject", "eventTypes")
 
 
@@ -80,7 +85,8 @@ def refused(given: QueryDict, refusal: errors.InvalidInput) -> Form:
     for each in refusal.details["errors"]:
         field = each["path"].partition("[")[0]
         name = field if field in _FIELDS else ""
-        wrong.setdefault(name, f"{each['message'][:1].upper()}{each['message'][1:]}")
+        message = f"{each['message'][:1].upper()}{each['message'][1:]}"
+        wrong.setdefault(name, _PATTERNS.get(name, message) if "pattern" in message else message)
     texts = {name: given.get(name, "") for name in _FIELDS[:3]}
     return _form(texts, given.getlist("type"), wrong)
 

@@ -39,7 +39,7 @@ def made(browser: Client, url: str, **more: object) -> tuple[str, str]:
     page = text(browser.post("/webhooks/new", {"url": url, "description": "builds", **more}))
     secret = SECRET.search(page)
     assert secret is not None
-    return WebhookEndpoint.objects.latest("created_at").pk, secret[0]
+    return WebhookEndpoint.objects.get(url=url).pk, secret[0]
 
 
 def test_the_form_makes_one_and_its_secret_is_shown_this_once(alice: Client) -> None:
@@ -91,7 +91,10 @@ def test_a_receiver_that_refuses_is_told_with_its_answer(
     [
         ({"url": "https://10.0.0.1/"}, "10.0.0.1 is a private address"),
         ({"url": ""}, "at least 1 character"),
-        ({"url": "https://hooks.example.com/", "subject": "Node 7"}, "must match"),
+        (
+            {"url": "https://hooks.example.com/", "subject": "Node 7"},
+            "must be like reservation/rsv_",
+        ),
         ({"url": "https://hooks.example.com/", "type": ["pool.exploded"]}, "no event type"),
         ({"url": "https://hooks.example.com/", "description": "x" * 201}, "at most 200"),
     ],
@@ -162,11 +165,27 @@ def test_nobody_else_gets_to_it(alice: Client, receiver: WireServer) -> None:
     assert len(receiver.received) == 1
 
 
-def test_a_member_may_look_and_change_nothing(alice: Client) -> None:
+def test_a_member_manages_their_own_and_may_look_at_others(alice: Client) -> None:
     webhook_id, _ = made(alice, "https://hooks.example.com/gpus")
     bob = cast.session("bob", check_csrf=False)
-    assert bob.post("/webhooks/new", {"url": "https://b.example.com/"}).status_code == 403
+    assert "https://hooks.example.com/gpus" in text(bob.get(f"/webhooks/{webhook_id}"))
     for verb in ("rotate", "delete", "test", "disable"):
-        assert bob.post(f"/webhooks/{webhook_id}/{verb}").status_code in {403, 409}
+        refused = bob.post(f"/webhooks/{webhook_id}/{verb}")
+        assert refused.status_code == 409
+        assert "Members manage their own webhooks" in text(refused)
     stored = WebhookEndpoint.objects.get()
     assert (stored.state, stored.previous_secret) == ("enabled", "")
+    own, _ = made(bob, "https://hooks.example.com/bob")
+    assert bob.post(f"/webhooks/{own}/delete")["Location"] == "/webhooks"
+
+
+def test_the_platforms_are_the_operators_business(alice: Client) -> None:
+    form = {"url": "https://hooks.example.com/all", "scope": "platform"}
+    assert alice.post("/webhooks/new", form).status_code == 403
+    assert "Of the platform" not in text(alice.get("/webhooks/new"))
+    olga = cast.session("olga", check_csrf=False)
+    assert "Of the platform" in text(olga.get("/webhooks/new"))
+    webhook_id, _ = made(olga, "https://hooks.example.com/all", scope="platform")
+    assert WebhookEndpoint.objects.get().tenant_id is None
+    assert "events of all tenants" in text(olga.get("/webhooks"))
+    assert alice.get(f"/webhooks/{webhook_id}").status_code == 404
