@@ -2,12 +2,17 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.db import connections
 from playwright.sync_api import Page, expect
 
+from bettercompute.iam.callers import Caller
+from outbox.webhooks import endpoints, resending
+from outbox.webhooks.endpoints import Draft
 from pools.models import Pool
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.support import cast, make
@@ -34,6 +39,10 @@ def paths(transactional_db: None) -> dict[str, str]:
     make.reservation(bob, big, gpus=6, duration="12h")
     waiting = make.reservation(alice, pool, gpus=8, duration="2h")
     waiting = make.reservation(alice, pool, gpus=8, duration="2h")
+    webhook, _ = endpoints.create(
+        alice, Draft("http://127.0.0.1:1025/hook", "builds", ["reservation.*", "node.cordoned"])
+    )
+    tried = _tried(alice, webhook.pk)
     return {
         "home": "/",
         "pools": "/pools",
@@ -47,6 +56,10 @@ def paths(transactional_db: None) -> dict[str, str]:
         "placed": f"/reservations/{ahead.pk}",
         "pending": f"/reservations/{waiting.pk}",
         "release": f"/reservations/{active.pk}/release",
+        "webhooks": "/webhooks",
+        "webhook": f"/webhooks/{webhook.pk}",
+        "webhook-edit": f"/webhooks/{webhook.pk}/edit",
+        "webhook-delivery": f"/webhooks/{webhook.pk}/deliveries/{tried}",
         "missing": "/reservations/rsv_nothing",
     }
 
@@ -135,6 +148,19 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(
         if name == "Reserve":
             break
     assert {"pool", "device_class", "count", "topology", "duration", "start", "Reserve"} <= reached
+
+
+def _tried(caller: Caller, webhook_id: str) -> str:
+    """The id of a delivery that nobody took; in a thread, since the browser's loop runs in ours."""
+
+    def send() -> str:
+        try:
+            return resending.test(caller, webhook_id).id
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(send).result()
 
 
 def _keep(page: Page, name: str) -> None:
