@@ -97,7 +97,11 @@ def put(
 
 
 def patch(
-    path: str, body: BaseModel, answer: type[Model], *, headers: tuple[tuple[str, str], ...] = ()
+    path: str,
+    body: Mapping[str, Any],
+    answer: type[Model],
+    *,
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> Call[Model]:
     """A write of a part of it."""
     call = post(path, body, answer, repeatable=not headers, headers=headers)

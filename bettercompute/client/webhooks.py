@@ -17,7 +17,6 @@ from bettercompute.wire.webhooks import (
     Webhook,
     WebhookCreate,
     WebhookList,
-    WebhookUpdate,
     WebhookVerb,
     WebhookWithSecret,
 )
@@ -84,14 +83,15 @@ def update(
     version: int | None = None,
 ) -> Flow[Webhook]:
     """Change what is given; the rest stays. With ``version``, only if it is the current one."""
-    body = WebhookUpdate(
-        tenant_id=(yield from accounts.tenant_id(api)),
-        url=url,
-        description=description,
-        event_types=None if event_types is None else list(event_types),
-        subject=subject,
-        enabled=enabled,
-    )
+    given = {
+        "url": url,
+        "description": description,
+        "eventTypes": None if event_types is None else list(event_types),
+        "subject": subject,
+        "enabled": enabled,
+    }
+    body = {name: value for name, value in given.items() if value is not None}
+    body["tenantId"] = yield from accounts.tenant_id(api)
     call = calls.patch(_path(webhook_id), body, Webhook, headers=calls.if_match(version))
     return (yield from flows.exchange(api, call))
 

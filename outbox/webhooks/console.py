@@ -198,17 +198,17 @@ def _detail(
     notice: Notice | None = None,
     secret: str = "",
 ) -> HttpResponse:
-    endpoint = endpoints.get(visitor.caller, webhook_id)
     state = request.GET.get("state", "")
     state = state if state in pages.DELIVERIES else ""
     found = queries.deliveries_page(
-        endpoint,
+        visitor.caller,
+        webhook_id,
         Filters(states=(state,) if state else ()),
         limit=DELIVERIES_SHOWN,
         cursor=request.GET.get("cursor") or None,
     )
     page = pages.detail(
-        queries.answered(endpoint),
+        queries.answered(endpoints.get(visitor.caller, webhook_id)),
         found,
         _reader(visitor),
         state=state,

@@ -115,7 +115,9 @@ def _static_mention(path):
 def _module_mention(path):
     package, _, name = path.removesuffix(".py").replace("/", ".").rpartition(".")
     whole = re.escape(f"{package}.{name}")
-    return re.compile(rf"\b{whole}\b|from {re.escape(package)} import [^)]*?\b{name}\b")
+    # Commands are named where they are listed, and imported when they are run.
+    listed = rf'|\bEntry\(\s*"{name}"' if package == "bettercompute.cli" else ""
+    return re.compile(rf"\b{whole}\b|from {re.escape(package)} import [^)]*?\b{name}\b{listed}")
 
 
 def test_a_function_fits_on_a_screen():

@@ -1,13 +1,14 @@
 """Receivers of webhooks on 127.0.0.1, in the test's own event loop; most of them hostile.
 
-Each is a coroutine that is given a connection's two ends and does what it likes with them.
+Each is a coroutine that is given a connection's two ends and does what it likes with them. Beside
+them a message to send, and a name server that answers otherwise each time.
 """
 
 import asyncio
 import contextlib
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from outbox.webhooks.addresses import Rules
+from outbox.webhooks.resolving import Resolver
+from outbox.webhooks.sending import Request
 
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LOOPBACK = Rules(networks=(ipaddress.ip_network("127.0.0.1"),), plain_http=True)
 
 Reader = asyncio.StreamReader
@@ -37,6 +42,10 @@ class Receiver:
     def url(self, host: str = "127.0.0.1", scheme: str = "http") -> str:
         """Its address."""
         return f"{scheme}://{host}:{self.port}/hook"
+
+    def message(self, host: str = "127.0.0.1", scheme: str = "http") -> Request:
+        """A message to it."""
+        return message(self.url(host, scheme))
 
 
 @contextlib.asynccontextmanager
@@ -71,6 +80,32 @@ async def receiver(
         await asyncio.gather(*running, return_exceptions=True)
         await server.wait_closed()
         await asyncio.sleep(0)  # aborted transports let go of their sockets
+
+
+def message(url: str) -> Request:
+    """A message to send there."""
+    return Request(
+        url=url,
+        message_id="evt_1",
+        timestamp=1_772_442_000,
+        body=b'{"id":"evt_1","type":"reservation.active"}',
+        secrets=[SECRET],
+    )
+
+
+def name_server(*answers: Sequence[str]) -> Resolver:
+    """One that gives its first answer, its second, and so on."""
+    left = [tuple(ipaddress.ip_address(each) for each in one) for one in answers]
+    return Resolver(lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+async def hangs(reader: Reader, writer: Writer) -> None:
+    """Does nothing until the test is over."""
+    await asyncio.Event().wait()
+
+
+async def closes_at_once(reader: Reader, writer: Writer) -> None:
+    """Goes away."""
 
 
 async def request(reader: Reader) -> tuple[dict[str, str], bytes]:
