@@ -120,14 +120,18 @@ def _next(error: ClientError) -> list[str]:
             return [f"The key belongs to {known}. For another request give another --key."]
         case failures.Unreachable():
             return [_TROUBLES[error.trouble], _DOCTOR]
-        case failures.UnexpectedAnswer(points_to=str(where)):
-            return [f"Use the address that it points to: {where}"]
-        case failures.UnexpectedAnswer(is_page=True):
-            return ["That is a page for people. The address is the server's own, without a path."]
         case failures.UnexpectedAnswer():
-            return [_DOCTOR]
+            return [_next_to_something_else(error)]
         case _:
             return [_NEXT[type(error)]] if type(error) in _NEXT else []
+
+
+def _next_to_something_else(error: failures.UnexpectedAnswer) -> str:
+    if error.points_to is not None:
+        return f"Use the address that it points to: {error.points_to}"
+    if error.is_page:
+        return "That is a page for people. The address is the server's own, without a path."
+    return _DOCTOR
 
 
 def _skew(error: ClientError) -> str | None:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import pty
 import sys
 
 import pytest
@@ -137,3 +139,18 @@ def test_facts_are_aligned_and_empty_ones_left_out() -> None:
         "  Pool     main",
         "  Devices  4",
     ]
+
+
+def test_on_a_terminal_one_line_is_kept_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as seen:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Output().progress("Waiting up to 20 s") as say:
+            say("2 of 3 in line")
+            say("getting its devices\x1b[2J")
+        shown = seen.read(65_536).decode()
+    # What is told cannot steer the terminal.
+    assert "Waiting up to 20 s … getting its devices\ufffd[2J (0 s)" in shown
+    assert shown.endswith("\x1b[2K"), "in the end the line is wiped"

@@ -1,5 +1,11 @@
 """What `get` and `reserve --wait` say of a reservation that waits."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +13,7 @@ import pytest
 from bettercompute.cli.exits import Exit
 from bettercompute.client.calls import Answer
 from tests.support import answers
+from tests.support.wire_server import Received
 from tests.unit.cli.conftest import Run, Serve
 
 ONE = ("GET", "/reservations/rsv_first")
@@ -67,3 +74,39 @@ def test_whoever_waits_is_told_each_place_once(run: Run, serve: Serve) -> None:
         "  1 of 3 in line\n"
     )
     assert result.err.count("in line") == 2
+
+
+@pytest.mark.rule("A8")
+def test_a_real_interrupt_leaves_it_says_how_to_go_on_and_exits_with_130(serve: Serve) -> None:
+    waiting = answers.reservation("pending", operation="waiting", waiting=answers.waiting())
+    polled = threading.Event()
+
+    def poll(_: Received) -> Answer:
+        polled.set()
+        return answers.answer(waiting)
+
+    serve(
+        {
+            ("GET", "/pools"): answers.answer({"items": [answers.pool()], "nextCursor": None}),
+            ("POST", "/reservations"): answers.answer(waiting, 201),
+            ("GET", "/reservations/rsv_first"): poll,
+        }
+    )
+    words = ["reserve", "--pool", "main", "--gpus", "2", "--for", "8h", "--wait", "600"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bettercompute.cli.main", *words],
+        cwd=Path(__file__).parents[3],
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert polled.wait(60)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert (running.returncode, out) == (Exit.INTERRUPTED, "")
+    assert "It goes on without this command: better-compute get rsv_first" in err
+    assert "Traceback" not in err
