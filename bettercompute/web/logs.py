@@ -18,6 +18,9 @@ _SECRET_NAMES = re.compile(
 )
 _SECRET_VALUES = re.compile(
     r"bc[tf]_[0-9a-z]{10,}_[a-z2-7]{6,}"  # API tokens, addresses of calendar feeds
+    r"|bce_[A-Za-z0-9_-]{20,}"  # enrolments of nodes
+    r"|node_[0-9a-z]{26}\.\d+\.[A-Za-z0-9_-]{20,}"  # sessions of node agents
+    r"|whsec_[A-Za-z0-9+/=_-]{16,}"  # secrets of webhooks
     r"|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password of a URL
 )

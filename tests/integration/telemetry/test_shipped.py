@@ -25,6 +25,11 @@ DEPLOY = settings.BASE_DIR / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 SCRAPED = {"job", "instance"}  # what Prometheus adds
+_SAMPLES: dict[str, dict[str, set[str]]] = {
+    "counter": {"_total": set()},
+    "gauge": {"": set()},
+    "histogram": {"_bucket": {"le"}, "_sum": set(), "_count": set()},
+}
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -40,12 +45,9 @@ def _known() -> Known:
     known = Known()
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase):
-            names = set(metric._labelnames)
             (family,) = metric.describe()
-            known.labels[family.name] = names
-            known.labels[f"{family.name}_total"] = names
-            for suffix in ("_bucket", "_sum", "_count"):
-                known.labels[family.name + suffix] = names | {"le"}
+            for suffix, more in _SAMPLES[family.type].items():
+                known.labels[family.name + suffix] = set(metric._labelnames) | more
     for look in wiring.gauges():
         for gauge in look():
             known.labels[f"better_compute_{gauge.name}"] = set(gauge.labels)
@@ -177,3 +179,12 @@ def _anchors(path: Path) -> set[str]:
     """The headings of a page as GitHub links them."""
     titles = _HEADING.findall(path.read_text())
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_metric_is_on_the_page_about_monitoring() -> None:
+    page = (settings.BASE_DIR / "docs/operations/monitoring.md").read_text()
+    told = set(re.findall(r"`(\w+)`", page))
+    shown = {name.removeprefix("better_compute_") for name in _known().labels}
+    families = {re.sub(r"_seconds_(bucket|sum|count|created)$", "_seconds", name) for name in shown}
+    counted = {name for name in families if not name.endswith("_created")}
+    assert counted - told == set()

@@ -62,6 +62,7 @@ def test_an_operators_token_lets_in_and_an_admins_does_not() -> None:
     assert _scrape(cast.token("alice")[1])[0] == 403
 
 
+@pytest.mark.rule("C26", "C27")
 def test_what_rows_say_is_there_and_what_nobody_has_is_zero() -> None:
     workqueue.enqueue("node", "node_a")
     workqueue.enqueue("pool", "pool_a")

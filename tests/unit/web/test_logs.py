@@ -48,6 +48,9 @@ def test_what_is_named_like_a_secret_is_blanked(name: str, value: str) -> None:
         f"Authorization: Bearer {TOKEN}",
         f"GET /feeds/{FEED}.ics failed",
         "postgresql://better:hunter2@db/postgres",
+        f"enrolled with bce_{'hunter2' * 6}-_",
+        f"refused node_{'0a' * 13}.4.{'hunter2' * 6}",
+        f"signed with whsec_{'hunter2' * 6}+/=",
     ],
 )
 def test_what_looks_like_a_secret_is_blanked_inside_any_text(text: str) -> None:
