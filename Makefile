@@ -24,7 +24,7 @@ CHECKS := lint types imports sql-now generated rules test
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test test-fast test-long torture model simulate planes faults guards lint format golden types imports sql-now rules \
-	generate generated check bench seed lock clean
+	generate examples generated fuzz check bench seed lock clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ guards: setup ## Break each consistency guard in a copy and see its tests fail; 
 
 generate: setup ## Write what is generated: docs/states.md, events.md, schema.sql
 	DJANGO_SETTINGS_MODULE=tests.settings $(WITH_SERVICES) $(MANAGE) generate
+
+examples: setup ## Record the examples of the OpenAPI document from real requests
+	@exec env UPDATE_EXAMPLES=1 $(PYTEST) -n 0 tests/api/test_examples.py -k does_what
 
 generated: setup ## Fail if something generated is stale
 	@exec $(PYTEST) tests/architecture

@@ -20,7 +20,7 @@ class NodesView(ApiView):
 
     @schema.describe(query=wire.NodeQuery, answers={200: wire.NodeList})
     def get(self, request: Request) -> HttpResponse:
-        """List, by id."""
+        """List nodes, by id."""
         wanted = self.query(wire.NodeQuery)
         filters = Filters(wanted.pool_id, wanted.state)
         caller = self.caller(wanted.tenant_id)
@@ -33,7 +33,7 @@ class NodeView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={200: wire.Node})
     def get(self, request: Request, node_id: str) -> HttpResponse:
-        """Get it, with devices, resources and conditions."""
+        """Get a node, with devices, resources and conditions."""
         shown = queries.get(self.caller(self.query(TenantQuery).tenant_id), node_id)
         return self.answer(shown, version=shown.version, live=True)  # liveness, bookings
 
@@ -66,7 +66,7 @@ class CordonView(_OperationView):
 
     @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
     def post(self, request: Request, node_id: str) -> HttpResponse:
-        """Cordon it: what is there stays until it ends."""
+        """Cordon a node: what is there stays until it ends."""
         return self.operate(node_id, cordon.preview, cordon.apply)
 
 
@@ -75,5 +75,5 @@ class UncordonView(_OperationView):
 
     @schema.describe(body=wire.NodeVerb, answers={200: wire.NodeOperation}, if_match=True)
     def post(self, request: Request, node_id: str) -> HttpResponse:
-        """End its cordon."""
+        """End a node's cordon."""
         return self.operate(node_id, cordon.preview, cordon.end)

@@ -33,7 +33,7 @@ class ReservationsView(ApiView):
 
     @schema.describe(query=ReservationQuery, answers={200: ReservationList})
     def get(self, request: Request) -> HttpResponse:
-        """List, newest first."""
+        """List reservations, newest first."""
         wanted = self.query(ReservationQuery)
         filters = Filters(wanted.scope, tuple(wanted.state), wanted.pool_id, wanted.series_id)
         page = queries.page(
@@ -41,7 +41,17 @@ class ReservationsView(ApiView):
         )
         return self.answer(ReservationList(items=list(page.items), next_cursor=page.next_cursor))
 
-    @schema.describe(body=NewReservation, answers={201: Reservation, 200: Reservation})
+    @schema.describe(
+        body=NewReservation,
+        answers={201: Reservation, 200: Reservation},
+        raises=[
+            errors.Conflict,
+            errors.QuotaExceeded,
+            errors.BudgetExceeded,
+            errors.Unsupported,
+        ],
+        keyed=True,
+    )
     def post(self, request: Request) -> HttpResponse:
         """Reserve devices: 201 for a new reservation, 200 for the one this key already reached."""
         wanted = self.body(NewReservation).root
@@ -92,7 +102,7 @@ class ReservationView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={200: Reservation})
     def get(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Get it."""
+        """Get a reservation."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         shown = queries.get(caller, reservation_id)
         return self.answer(shown, version=shown.version, live=shown.waiting is not None)
@@ -101,9 +111,14 @@ class ReservationView(ApiView):
 class RenewView(ApiView):
     """Renewing its lease."""
 
-    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    @schema.describe(
+        body=ReservationVerb,
+        answers={200: Reservation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Move the lease's deadline to now plus `leaseSeconds`."""
+        """Renew a reservation's lease: its deadline becomes now plus `leaseSeconds`."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         renewed = renewal.renew(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(renewed.id)
@@ -113,9 +128,15 @@ class RenewView(ApiView):
 class ExtendView(ApiView):
     """A later end."""
 
-    @schema.describe(body=ExtendRequest, answers={200: Extended})
+    @schema.describe(
+        body=ExtendRequest,
+        answers={200: Extended},
+        raises=[errors.Conflict, errors.InvalidState, errors.BudgetExceeded],
+        if_match=True,
+        keyed=True,
+    )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Extend it, all of it or none; where others come next, say until when it could."""
+        """Extend a reservation, all or none; where others come next, say until when it could."""
         wanted = self.body(ExtendRequest)
         made = extension.extend(
             self.caller(wanted.tenant_id),
@@ -137,9 +158,9 @@ class ExtendView(ApiView):
 class ExtensionView(ApiView):
     """How long it could go on."""
 
-    @schema.describe(query=TenantQuery, answers={200: Extension})
+    @schema.describe(query=TenantQuery, answers={200: Extension}, raises=[errors.InvalidState])
     def get(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Until when an extension could go now; null where nothing bounds it."""
+        """Get until when an extension could go now; null where nothing bounds it."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         until = extension.available_until(caller, reservation_id=reservation_id)
         return self.answer(Extension(available_until=None if until is None else clock.to_ms(until)))
@@ -148,9 +169,11 @@ class ExtensionView(ApiView):
 class UsersView(ApiView):
     """Who may use one."""
 
-    @schema.describe(body=UsersChange, answers={200: Reservation})
+    @schema.describe(
+        body=UsersChange, answers={200: Reservation}, raises=[errors.InvalidState], if_match=True
+    )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Share it with members of the tenant, or no more; what is so already changes nothing."""
+        """Share a reservation with members of the tenant, or no more."""
         wanted = self.body(UsersChange)
         sharing.change(
             self.caller(wanted.tenant_id),
@@ -165,9 +188,14 @@ class UsersView(ApiView):
 class ReleaseView(ApiView):
     """Ending one."""
 
-    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    @schema.describe(
+        body=ReservationVerb,
+        answers={200: Reservation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Release it now: a pending one is cancelled, an ended one stays as it is."""
+        """Release a reservation now: a pending one is cancelled, an ended one stays as it is."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         ended = ending.release(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(ended.id)
@@ -177,9 +205,14 @@ class ReleaseView(ApiView):
 class CancelView(ApiView):
     """Withdrawing one that has not started."""
 
-    @schema.describe(body=ReservationVerb, answers={200: Reservation})
+    @schema.describe(
+        body=ReservationVerb,
+        answers={200: Reservation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
-        """Cancel it."""
+        """Cancel a reservation that has not started."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         ended = ending.cancel(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(ended.id)

@@ -54,7 +54,7 @@ class MaintenanceView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={200: wire.MaintenanceDetails})
     def get(self, request: Request, maintenance_id: str) -> HttpResponse:
-        """Get it, with whose reservations it meets."""
+        """Get announced maintenance, with whose reservations it meets."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         shown = maintenance.get(caller, maintenance_id)
         return self.answer(shown, version=shown.version, live=True)  # whom it meets
@@ -70,7 +70,7 @@ class MaintenanceCancelView(ApiView):
         if_match=True,
     )
     def post(self, request: Request, maintenance_id: str) -> HttpResponse:
-        """Cancel it, or with `preview` say whom it meets."""
+        """Cancel announced maintenance, or with `preview` say whom it meets."""
         wanted = self.body(wire.MaintenanceVerb)
         done = maintenance.cancel(
             self.caller(wanted.tenant_id),

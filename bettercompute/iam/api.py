@@ -24,7 +24,7 @@ class WhoAmIView(ApiView):
 
     @schema.describe(answers={200: wire.WhoAmI})
     def get(self, request: Request) -> HttpResponse:
-        """Who the request is from, and for which tenants it may act."""
+        """Get who the request is from, and for which tenants it may act."""
         who = self.identity
         token = None
         if who.token_id is not None:
@@ -101,7 +101,7 @@ class TokenRevokeView(ApiView):
 
     @schema.describe(body=wire.TenantBody, answers={200: wire.Token})
     def post(self, request: Request, token_id: str) -> HttpResponse:
-        """Revoke it now; doing so again changes nothing."""
+        """Revoke a token now; doing so again changes nothing."""
         caller = self.caller(self.body(wire.TenantBody).tenant_id)
         return self.answer(token_answer(tokens.revoke(caller, token_id)))
 
@@ -145,7 +145,7 @@ class PolicyView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={200: wire.Policy})
     def get(self, request: Request, policy_id: str) -> HttpResponse:
-        """Get it."""
+        """Get a policy."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         found = policies.get(caller, policy_id)
         return self.answer(policy_answer(found), version=found.version)
@@ -154,7 +154,7 @@ class PolicyView(ApiView):
         body=wire.PolicyWrite, answers={200: wire.Policy}, raises=[Conflict], if_match=True
     )
     def put(self, request: Request, policy_id: str) -> HttpResponse:
-        """Replace it; the new version binds from the next request on."""
+        """Replace a policy; the new version binds from the next request on."""
         wanted = self.body(wire.PolicyWrite)
         caller = self.caller(wanted.tenant_id)
         stored = policies.get(caller, policy_id)
@@ -167,7 +167,7 @@ class PolicyView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={204: None}, if_match=True)
     def delete(self, request: Request, policy_id: str) -> HttpResponse:
-        """Delete it."""
+        """Delete a policy."""
         caller = self.caller(self.query(TenantQuery).tenant_id)
         policies.delete(caller, policy_id, if_match=self.if_match())
         return HttpResponse(status=204)

@@ -144,6 +144,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SORT_OPERATIONS": False,
+    # Ours only: enums keep the names that the wire's models have.
+    "POSTPROCESSING_HOOKS": ["bettercompute.web.document.complete"],
 }
 CSRF_FAILURE_VIEW = "bettercompute.web.pages.csrf_failure"
 

@@ -13,10 +13,6 @@ from drf_spectacular.openapi import AutoSchema
 from bettercompute import errors
 from bettercompute.web import etags, methods, problems
 
-DESCRIPTION = """\
-Reserve GPUs for a window. Times are epoch milliseconds. Errors are `application/problem+json`;
-programs read `code`, people `detail`. See [the codes](/docs/errors)."""
-
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the document describes ``ApiAuthentication``."""
@@ -41,6 +37,15 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return [{"token": []}, {"session": []}]
 
 
+_VERBS = {
+    "GET": "get",
+    "POST": "create",
+    "PUT": "replace",
+    "PATCH": "update",
+    "DELETE": "delete",
+}
+
+
 class Schema(AutoSchema):
     """Names operations by path and method, and groups them by resource."""
 
@@ -48,11 +53,11 @@ class Schema(AutoSchema):
         """``reservations.release``, ``reservations.list``, …"""
         parts = [part for part in self.path.removeprefix("/api/v1/").split("/") if part]
         names = [part for part in parts if not part.startswith("{")]
-        verb = {"get": "get", "post": "create", "put": "replace", "delete": "delete"}
-        by_method = verb.get(self.method.lower(), self.method.lower())
+        by_method = _VERBS[self.method]
         is_item = parts[-1].startswith("{")
-        if self.method == "GET" and not is_item and len(names) == 1 and names[0].endswith("s"):
-            by_method = "list"
+        is_list = not is_item and names[-1].endswith("s")
+        if self.method == "GET" and is_list and (len(names) == 1 or len(parts) > len(names)):
+            by_method = "list"  # /webhooks, and /webhooks/{id}/deliveries
         if self.method == "POST" and len(parts) > 1:
             return ".".join(names)  # a verb is in the path: reservations.release
         return ".".join([*names, by_method])

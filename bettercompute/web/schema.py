@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from bettercompute import errors
 from bettercompute.web import problems, queries
-from bettercompute.wire.problems import Problem
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -19,6 +18,7 @@ _ALWAYS = (
     errors.AccessDenied,
     errors.NotFound,
     errors.NotAcceptable,
+    errors.RateLimited,
     errors.Internal,
     errors.Unavailable,
 )
@@ -32,6 +32,7 @@ def describe(
     query: type[BaseModel] | None = None,
     raises: Sequence[type[errors.ApiError]] = (),
     if_match: bool = False,
+    keyed: bool = False,
     summary: str | None = None,
     tag: str | None = None,
 ) -> Callable[[Method], Method]:
@@ -41,12 +42,12 @@ def describe(
         codes.append(errors.PreconditionFailed)
     responses: dict[Any, Any] = dict(answers)
     for status in sorted({code.status for code in codes}):
-        responses[status, problems.MEDIA_TYPE] = OpenApiResponse(
-            Problem, description=_titles(codes, status)
-        )
+        responses[status, problems.MEDIA_TYPE] = _refusal(codes, status)
     parameters: list[Any] = [] if query is None else list(_parameters(query))
     if if_match:
         parameters.append(_IF_MATCH)
+    if keyed:
+        parameters.append(_IDEMPOTENCY_KEY)
 
     def decorate(method: Method) -> Method:
         documented = extend_schema(
@@ -68,6 +69,15 @@ _IF_MATCH = OpenApiParameter(
     required=False,
     type=str,
     description="The version this is meant for, as the ETag of a get; `*` or none for any.",
+)
+
+
+_IDEMPOTENCY_KEY = OpenApiParameter(
+    name="Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    required=False,
+    type=str,
+    description="In place of the body's `idempotencyKey`; both, where they are the same.",
 )
 
 
@@ -106,8 +116,18 @@ def _resolved(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[st
     return schema
 
 
-def _titles(codes: Sequence[type[errors.ApiError]], status: int) -> str:
-    return ", ".join(sorted({f"`{code.code}`" for code in codes if code.status == status}))
+def _refusal(codes: Sequence[type[errors.ApiError]], status: int) -> OpenApiResponse:
+    """A problem with one of the codes that a route has for a status, and no other."""
+    found = sorted({code.code for code in codes if code.status == status})
+    return OpenApiResponse(
+        {
+            "allOf": [
+                {"$ref": "#/components/schemas/Problem"},
+                {"properties": {"code": {"enum": found}, "status": {"const": status}}},
+            ]
+        },
+        description=", ".join(f"`{code}`" for code in found),
+    )
 
 
 def _first_line(method: Callable[..., Any]) -> str:

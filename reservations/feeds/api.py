@@ -48,7 +48,7 @@ class FeedRevokeView(ApiView):
 
     @schema.describe(body=ReservationVerb, answers={200: wire.Feed})
     def post(self, request: Request, feed_id: str) -> HttpResponse:
-        """Revoke it now; doing so again changes nothing."""
+        """Revoke a calendar feed now; doing so again changes nothing."""
         caller = self.caller(self.body(ReservationVerb).tenant_id)
         return self.answer(answered(keeping.revoke(caller, feed_id)))
 

@@ -42,7 +42,7 @@ class SeriesView(ApiView):
 
     @schema.describe(query=TenantQuery, answers={200: SeriesWithOccurrences})
     def get(self, request: Request, series_id: str) -> HttpResponse:
-        """Get it, with what became of each occurrence."""
+        """Get a series, with what became of each occurrence."""
         shown = queries.get(self.caller(self.query(TenantQuery).tenant_id), series_id)
         return self.answer(shown, version=shown.version, live=True)
 
@@ -50,9 +50,14 @@ class SeriesView(ApiView):
 class SeriesCancelView(ApiView):
     """Ending one."""
 
-    @schema.describe(body=SeriesCancel, answers={200: SeriesWithOccurrences})
+    @schema.describe(
+        body=SeriesCancel,
+        answers={200: SeriesWithOccurrences},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
     def post(self, request: Request, series_id: str) -> HttpResponse:
-        """Cancel what has not begun, all of it or from an occurrence on."""
+        """Cancel what of a series has not begun, all of it or from an occurrence on."""
         wanted = self.body(SeriesCancel)
         caller = self.caller(wanted.tenant_id)
         cancelling.cancel(
@@ -69,7 +74,12 @@ class SeriesCancelView(ApiView):
 class SeriesSkipView(ApiView):
     """Leaving out one occurrence."""
 
-    @schema.describe(body=SeriesSkip, answers={200: SeriesWithOccurrences})
+    @schema.describe(
+        body=SeriesSkip,
+        answers={200: SeriesWithOccurrences},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
     def post(self, request: Request, series_id: str) -> HttpResponse:
         """Skip one occurrence that has not begun, booked or not."""
         wanted = self.body(SeriesSkip)

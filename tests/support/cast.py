@@ -12,6 +12,7 @@ from django.test import Client
 from bettercompute.iam import callers, memberships, tenants, tokens
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Account, ApiToken, Role, Tenant
+from tests.support import conformance
 
 HOMES = {
     "alice": ("acme", Role.ADMIN),
@@ -51,13 +52,15 @@ def token(name: str, slug: str | None = None) -> tuple[ApiToken, str]:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One of the cast calling the REST API."""
+    """One of the cast calling the REST API; every answer must be as documented."""
 
     client: Client
 
     def get(self, path: str, **headers: str) -> HttpResponse:
         """GET below /api/v1."""
-        return self.client.get(f"/api/v1{path}", headers=_named(headers))
+        answer = self.client.get(f"/api/v1{path}", headers=_named(headers))
+        conformance.check("GET", f"/api/v1{path}", answer)
+        return answer
 
     def send(self, method: str, path: str, body: object = None, **headers: str) -> HttpResponse:
         """Any method below /api/v1, with a JSON body."""
@@ -77,9 +80,11 @@ class Api:
         **headers: str,
     ) -> HttpResponse:
         """Any method below /api/v1, with these very bytes."""
-        return self.client.generic(
+        answer = self.client.generic(
             method, f"/api/v1{path}", body, content_type=content_type, headers=_named(headers)
         )
+        conformance.check(method, f"/api/v1{path}", answer)
+        return answer
 
 
 def api(name: str | None) -> Api:
