@@ -11,7 +11,8 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
 
@@ -27,10 +28,17 @@ from bettercompute.web import bridge, health, longpoll, problems, requests, serv
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
 from bettercompute.web.serving import Served
 
+if TYPE_CHECKING:
+    from outbox.streaming.hub import Hub
+
 Found = TypeVar("Found")
 
 BODY_SECONDS_MAX = 30
 LOOKING_THREADS = 2
+STREAMING_THREADS = 2  # the one reader of events, and streams that catch up
+
+#: Of an answer that only begins a stream: how it goes on.
+STREAM = b"x-bettercompute-stream"
 
 _django = bridge.WsgiBridge(
     get_wsgi_application(),
@@ -39,6 +47,7 @@ _django = bridge.WsgiBridge(
 # Waiting clients and health checks look through threads of their own: a full house does not make
 # the load balancer think that this process is dead.
 _looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
+_streaming = ThreadPoolExecutor(STREAMING_THREADS, thread_name_prefix="stream")
 
 
 def _beat() -> None:
@@ -70,8 +79,13 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     if answer is None:
         served.end(serving.CLIENT_GONE)
         return
-    await bridge.send(answer, send)
-    served.end(answer.status, bytes_sent=len(answer.body))
+    try:
+        if answer.header(STREAM) and scope["method"] == "GET":
+            answer = await _stream(scope, answer, receive, send)
+        else:
+            await bridge.send(answer, send)
+    finally:
+        served.end(answer.status, bytes_sent=len(answer.body))
 
 
 async def _answer(scope: Scope, receive: Receive) -> Answer | None:
@@ -123,6 +137,28 @@ def _as_probe(scope: Scope) -> None:
     """Nobody wants to read of every probe."""
     served: Served = scope[serving.ENVIRON]
     served.route, served.level = served.path, logging.DEBUG
+
+
+async def _stream(scope: Scope, answer: Answer, receive: Receive, send: Send) -> Answer:
+    """Go on with what a view has begun (``outbox.streaming``), to its end; what was answered."""
+    from outbox.streaming import serving as streams  # its models load only once Django is set up
+    from outbox.streaming.marker import Marker
+
+    marker = Marker.read(answer.header(STREAM) or b"")
+    answer.headers = answer.without(STREAM, b"content-length")
+    try:
+        await streams.stream(answer, marker, hub=_hub(), receive=receive, send=send)
+    except errors.ApiError as error:
+        answer = _problem(scope, error)
+        await bridge.send(answer, send)
+    return answer
+
+
+@cache
+def _hub() -> "Hub":
+    from outbox.streaming.hub import Hub
+
+    return Hub(partial(_in_thread, _streaming))
 
 
 def _check_headers(headers: dict[bytes, bytes]) -> None:
@@ -179,18 +215,18 @@ def _plain(status: int, body: bytes) -> Answer:
 def _look(reservation_id: str) -> Awaitable[BaseModel | None]:
     from reservations import waiting
 
-    return _in_looking_thread(lambda: waiting.poll(reservation_id))
+    return _in_thread(_looking, lambda: waiting.poll(reservation_id))
 
 
-async def _in_looking_thread(look: Callable[[], Found]) -> Found:
+async def _in_thread(pool: ThreadPoolExecutor, question: Callable[[], Found]) -> Found:
     def run() -> Found:
         close_old_connections()
         try:
-            return look()
+            return question()
         finally:
             close_old_connections()
 
-    return await asyncio.get_running_loop().run_in_executor(_looking, run)
+    return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -203,6 +239,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         else:
             await asyncio.to_thread(_heart.stop)
             await asyncio.to_thread(otel.stop)
-            _looking.shutdown(wait=False, cancel_futures=True)
+            for pool in (_looking, _streaming):
+                pool.shutdown(wait=False, cancel_futures=True)
             await send({"type": "lifespan.shutdown.complete"})
             return

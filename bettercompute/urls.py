@@ -7,6 +7,7 @@ from bettercompute import operating
 from bettercompute.iam import api as iam
 from bettercompute.web import health, metrics_page, openapi
 from nodes import api as nodes
+from outbox import api as events
 from outbox.webhooks import api as webhooks
 from pools import api as pools
 from reservations import api as reservations
@@ -73,6 +74,11 @@ api_v1 = [
         "webhooks/<str:webhook_id>/deliveries/<str:delivery_id>/redeliver",
         webhooks.RedeliverView.as_view(),
     ),
+    path("events", events.EventsView.as_view()),
+    path("events/stream", events.EventStreamView.as_view()),
+    path("events/catalog", events.CatalogView.as_view()),
+    path("events/catalog/<str:type_name>", events.CatalogTypeView.as_view()),
+    path("events/<str:event_id>", events.EventView.as_view()),
     path("selfcheck", operating.SelfCheckView.as_view()),
     path("leases", operating.LeasesView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),

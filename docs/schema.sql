@@ -783,6 +783,8 @@ CREATE TABLE outbox (
     CONSTRAINT outbox_id_key UNIQUE (id)
 );
 CREATE INDEX outbox_by_subject ON public.outbox USING btree (subject, seq);
+CREATE INDEX outbox_by_tenant ON public.outbox USING btree (tenant_id, "time", seq);
+CREATE INDEX outbox_by_time ON public.outbox USING btree ("time", seq);
 CREATE INDEX outbox_id_1b4cbbd6_like ON public.outbox USING btree (id text_pattern_ops);
 CREATE INDEX outbox_in_order ON public.outbox USING btree (txid, seq);
 

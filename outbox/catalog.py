@@ -139,31 +139,19 @@ class PoolMaintenance(PoolChanged):
 
 
 class OfferChanged(EventData):
-    """To whom a pool is offered."""
+    """To whom a pool is offered, and the most that it may hold there by the offer."""
 
     pool_id: str
     to_tenant_id: str
+    resources: dict[str, int] | None = None
 
 
 class QuotaChanged(EventData):
-    """The new limit of one resource."""
+    """The new limit of one resource, over all pools or in one; without a maximum it is gone."""
 
     resource: str
-    max: int
-
-
-class PolicyChanged(EventData):
-    """Which policy."""
-
-    policy_id: str
-    name: str | None = None
-
-
-class TokenChanged(EventData):
-    """Which API token; never the token itself."""
-
-    token_id: str
-    name: str | None = None
+    max: int | None = None
+    pool_id: str | None = None
 
 
 class WebhookDisabled(EventData):
@@ -187,6 +175,16 @@ class EventType:
     meaning: str
     data: type[EventData]
     example: Mapping[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """What the first part of its events' subjects says: ``reservation/rsv_…``."""
+        return "series" if self.name.startswith("reservation.series-") else self.group
+
+    @property
+    def group(self) -> str:
+        """What it is filtered by together with others: ``reservation.*``."""
+        return self.name.partition(".")[0]
 
 
 _POOL = "pool_01kb2v9q3n8x4t6m2h5r7w1y0z"
@@ -333,8 +331,6 @@ TYPES: tuple[EventType, ...] = (
     _node("uncordoned", "New placements are allowed again.", state="ready"),
     _node("tainted", "Its taints changed.", state="ready"),
     _node("labelled", "Its labels changed.", state="ready"),
-    _node("draining", "No new placements; it waits for the last end.", state="ready"),
-    _node("retired", "It left the fleet.", state="retired"),
     _node("inventory-changed", "Its devices or resources changed.", state="ready"),
     _node("overcommitted", "More is booked on it than it has now.", state="ready"),
     _maintenance("node", "announced", "Nothing new is booked over it.", NodeMaintenance),
@@ -350,23 +346,16 @@ TYPES: tuple[EventType, ...] = (
     EventType("pool.changed", "A pool's policy changed.", PoolChanged, {"poolId": _POOL}),
     EventType(
         "pool.offered",
-        "A pool was offered to another tenant.",
+        "A pool is offered to another tenant, on these terms; both are told.",
         OfferChanged,
-        {"poolId": _POOL, "toTenantId": "ten_b"},
+        {"poolId": _POOL, "toTenantId": "ten_b", "resources": {"gpuMilli": 8_000}},
     ),
     EventType(
-        "pool.offer-withdrawn",
-        "An offer ended.",
-        OfferChanged,
-        {"poolId": _POOL, "toTenantId": "ten_b"},
+        "quota.changed",
+        "A limit of what the tenant may hold changed.",
+        QuotaChanged,
+        {"resource": "gpuMilli", "max": 256_000},
     ),
-    EventType(
-        "quota.changed", "A limit changed.", QuotaChanged, {"resource": "gpuMilli", "max": 256_000}
-    ),
-    EventType("policy.saved", "A policy is in force.", PolicyChanged, {"policyId": "pol_a"}),
-    EventType("policy.deleted", "A policy is gone.", PolicyChanged, {"policyId": "pol_a"}),
-    EventType("token.created", "An API token was made.", TokenChanged, {"tokenId": "tok_a"}),
-    EventType("token.revoked", "An API token ended.", TokenChanged, {"tokenId": "tok_a"}),
     EventType(
         "webhook.disabled",
         "A webhook is sent nothing any more.",

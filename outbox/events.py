@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bettercompute import ids, sql
+from bettercompute.coordination import hints
 from bettercompute.telemetry import tracing
 from outbox import catalog
 
@@ -46,6 +47,7 @@ def publish_many(events: Iterable[NewEvent]) -> None:
         bodies=[_body(event) for event in rows],
         origin=tracing.origin(),
     )
+    hints.send_on_commit()  # streams look sooner
 
 
 def _body(event: NewEvent) -> str:

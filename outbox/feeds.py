@@ -66,8 +66,12 @@ class Feed(Generic[R]):
         until: Position | None = None,
         types: Collection[str] | None = None,
         tenant_id: str | None = None,
+        subject: str | None = None,
     ) -> list[R]:
-        """The next rows after a position, in order; of some types or one tenant where asked."""
+        """The next rows after a position, in order; of some types or one tenant where asked.
+
+        Only events have a subject.
+        """
         rows = self.statements.all(
             "read",
             txid=str(after.txid),
@@ -77,6 +81,7 @@ class Feed(Generic[R]):
             limit=limit,
             types=None if types is None else sorted(types),
             tenant_id=tenant_id,
+            subject=subject,
         )
         return [self.row(row) for row in rows]
 
@@ -88,6 +93,8 @@ class Feed(Generic[R]):
     def resume(self, last: str | None) -> Resumed:
         """Where a reader goes on that has read up to ``last``, or that comes for the first time.
 
+        Who has read nothing yet (``0-0``) begins with the first row that is kept.
+
         Raises:
             InvalidInput: it is no position at all.
             ForeignCluster: the feed was restored from another cluster and is not rebased yet.
@@ -96,6 +103,8 @@ class Feed(Generic[R]):
         if last is None:
             return Resumed(self.end(), reset=False)
         position = positions.parse(last)
+        if position == positions.START:
+            return Resumed(position, reset=False)
         known = self.statements.one("knows", txid=str(position.txid), seq=position.seq)
         return Resumed(position, reset=False) if known else Resumed(self.end(), reset=True)
 

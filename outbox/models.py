@@ -29,6 +29,9 @@ class Event(models.Model):
         indexes = [
             models.Index(name="outbox_in_order", fields=["txid", "seq"]),
             models.Index(name="outbox_by_subject", fields=["subject", "seq"]),
+            # Lists: a tenant's, and an operator's of all tenants.
+            models.Index(name="outbox_by_tenant", fields=["tenant_id", "time", "seq"]),
+            models.Index(name="outbox_by_time", fields=["time", "seq"]),
         ]
 
     def __str__(self) -> str:

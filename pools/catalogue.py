@@ -18,6 +18,8 @@ from bettercompute.web import etags
 from bettercompute.wire.base import WireModel
 from bettercompute.wire.reservations import PRIORITY_MAX, Binding
 from nodes import notices
+from outbox import events
+from outbox.events import NewEvent
 from pools import limits, quota
 from pools.models import Offer, Placer, Pool
 from pools.requests import YEARS_5_MS, NormalisedRequest
@@ -243,9 +245,12 @@ def create_pool(
     """
     document = dict(policy or {})
     parse_policy(json.dumps(document))
-    return Pool.objects.create(
-        tenant=tenant, name=name, region=region, placer=placer, policy=document
-    )
+    with transaction.atomic():
+        pool = Pool.objects.create(
+            tenant=tenant, name=name, region=region, placer=placer, policy=document
+        )
+        _tell("pool.created", pool)
+    return pool
 
 
 def change_pool(
@@ -275,6 +280,16 @@ def change_pool(
         pool.placer = pool.placer if placer is None else placer
         pool.save(update_fields=["region", "policy", "placer", "version"])
         workqueue.enqueue(notices.POOL_KIND, pool_id)
+        _tell("pool.changed", pool)
+
+
+def _tell(event: str, pool: Pool) -> None:
+    events.publish(
+        event,
+        tenant_id=pool.tenant_id,
+        subject=f"pool/{pool.pk}",
+        data={"poolId": pool.pk, "name": pool.name},
+    )
 
 
 def offer(
@@ -307,7 +322,17 @@ def offer(
             made.resources, made.version = named, made.version + 1
             made.save(update_fields=["resources", "version"])
         limits.limit_offer(made.pk, named)
+        _tell_both(pool, tenant, named)
     return made
+
+
+def _tell_both(pool: Pool, tenant: Tenant, named: Mapping[str, int]) -> None:
+    """An offer is told its owner and whom it is made to."""
+    data = {"poolId": pool.pk, "toTenantId": tenant.pk, "resources": named or None}
+    events.publish_many(
+        NewEvent("pool.offered", each, f"pool/{pool.pk}", data)
+        for each in dict.fromkeys((pool.tenant_id, tenant.pk))
+    )
 
 
 def _check_offered(named: Mapping[str, int]) -> None:

@@ -22,9 +22,11 @@ def limit_pool(tenant_id: str, pool_id: str, resource: str, maximum: int) -> Non
     quota.check_limit(resource, maximum)
     with transaction.atomic():
         await_charges()
-        LIMITS.run(
+        changed = LIMITS.run(
             "limit_pool", tenant_id=tenant_id, pool_id=pool_id, resource=resource, max=maximum
         )
+        if changed:
+            quota.tell(tenant_id, resource, maximum, pool_id=pool_id)
 
 
 def lift_pool(tenant_id: str, pool_id: str, resource: str) -> None:
@@ -33,9 +35,11 @@ def lift_pool(tenant_id: str, pool_id: str, resource: str) -> None:
     Raises:
         errors.NotFound: there is none.
     """
-    lifted = LIMITS.run("lift_pool", tenant_id=tenant_id, pool_id=pool_id, resource=resource)
-    if not lifted:
-        raise errors.NotFound("There is no such limit in this pool.")
+    with transaction.atomic():
+        lifted = LIMITS.run("lift_pool", tenant_id=tenant_id, pool_id=pool_id, resource=resource)
+        if not lifted:
+            raise errors.NotFound("There is no such limit in this pool.")
+        quota.tell(tenant_id, resource, None, pool_id=pool_id)
 
 
 def limit_offer(offer_id: str, amounts: Amounts) -> None:

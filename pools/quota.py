@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from django.db import transaction
+
 from bettercompute import errors, sql
+from outbox import events
 
 QUOTA = sql.load(__package__, "quota")
 
@@ -157,7 +160,19 @@ def set_max(tenant_id: str, resource: str, maximum: int) -> None:
         errors.InvalidInput: an unknown resource, or a limit that cannot be stored.
     """
     check_limit(resource, maximum)
-    QUOTA.run("set_max", tenant_id=tenant_id, resource=resource, max=maximum)
+    with transaction.atomic(savepoint=False):
+        if QUOTA.run("set_max", tenant_id=tenant_id, resource=resource, max=maximum):
+            tell(tenant_id, resource, maximum)
+
+
+def tell(tenant_id: str, resource: str, maximum: int | None, *, pool_id: str | None = None) -> None:
+    """Publish a new limit, or that one is gone, in the transaction that changed it (C20)."""
+    events.publish(
+        "quota.changed",
+        tenant_id=tenant_id,
+        subject=f"quota/{resource}",
+        data={"resource": resource, "max": maximum, "poolId": pool_id},
+    )
 
 
 def check_limit(resource: str, maximum: int) -> None:

@@ -10,6 +10,7 @@ A call that is cancelled ends at once; a create whose answer was lost so is foun
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -18,6 +19,7 @@ import httpx2
 from bettercompute.client import (
     accounts,
     capacity,
+    events,
     feeds,
     maintenance,
     nodes,
@@ -35,9 +37,17 @@ from bettercompute.client import (
 from bettercompute.client.blocking import TIMEOUT_SECONDS
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
+from bettercompute.client.following import Following, Streamed
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a stream ended; properly, where nothing is said."""
+
+    outcome: Answer | Lost | None = None
 
 
 class Group:
@@ -73,6 +83,23 @@ def _iterate(
                 yield item
             if cursor is None:
                 return
+
+    return method
+
+
+def _follow(
+    opening: Callable[Concatenate[Api, P], Flow[Following]],
+) -> Callable[Concatenate[Group, P], AsyncIterator[Streamed]]:
+    """A method that follows a stream, opening it again where it broke."""
+
+    @functools.wraps(opening)
+    async def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Streamed]:
+        following = await self._client.run(opening(self._client.api, *args, **kwargs))
+        while True:
+            ended = Ended()
+            async for streamed in self._client.follow(following, ended):
+                yield streamed
+            await asyncio.sleep(following.lose(ended.outcome))
 
     return method
 
@@ -115,6 +142,17 @@ class Feeds(Group):
     create = _call(feeds.create)
     list = _iterate(feeds.pages)
     revoke = _call(feeds.revoke)
+
+
+class Events(Group):
+    """What happened, and what happens."""
+
+    list = _iterate(events.pages)
+    newest = _call(events.newest)
+    get = _call(events.get)
+    catalog = _call(events.catalog)
+    event_type = _call(events.event_type)
+    stream = _follow(events.stream)
 
 
 class Pools(Group):
@@ -221,6 +259,7 @@ class AsyncClient:
         self.series = Series(self)
         self.capacity = Capacity(self)
         self.feeds = Feeds(self)
+        self.events = Events(self)
         self.pools = Pools(self)
         self.nodes = Nodes(self)
         self.maintenance = Maintenance(self)
@@ -253,6 +292,21 @@ class AsyncClient:
                     outcome = None
                 case Send():
                     outcome = await self._send(step)
+
+    async def follow(self, following: Following, ended: Ended) -> AsyncIterator[Streamed]:
+        """What one stream brings until it ends; how it ended is said beside it."""
+        try:
+            async with self._http.stream(**transport.stream(following)) as response:
+                if response.status_code != transport.OPENED:
+                    await response.aread()
+                    ended.outcome = transport.answered(response)
+                    return
+                following.begin()
+                async for chunk in response.aiter_raw():
+                    for streamed in following.feed(chunk):
+                        yield streamed
+        except (httpx2.RequestError, OSError) as error:
+            ended.outcome = transport.lost(error, self.url)
 
     async def aclose(self) -> None:
         """Close the connections."""

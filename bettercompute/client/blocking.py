@@ -8,7 +8,7 @@ with Client("https://compute.example.org", token) as client:
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
@@ -17,6 +17,7 @@ import httpx2
 from bettercompute.client import (
     accounts,
     capacity,
+    events,
     feeds,
     maintenance,
     nodes,
@@ -33,6 +34,7 @@ from bettercompute.client import (
 )
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api, Flow, Pages, Pause, Send
+from bettercompute.client.following import Following, Streamed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,6 +72,21 @@ def _iterate(
             yield from items
             if cursor is None:
                 return
+
+    return method
+
+
+def _follow(
+    opening: Callable[Concatenate[Api, P], Flow[Following]],
+) -> Callable[Concatenate[Group, P], Iterator[Streamed]]:
+    """A method that follows a stream, opening it again where it broke."""
+
+    @functools.wraps(opening)
+    def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Streamed]:
+        following = self._client.run(opening(self._client.api, *args, **kwargs))
+        while True:
+            outcome = yield from self._client.follow(following)
+            time.sleep(following.lose(outcome))
 
     return method
 
@@ -112,6 +129,17 @@ class Feeds(Group):
     create = _call(feeds.create)
     list = _iterate(feeds.pages)
     revoke = _call(feeds.revoke)
+
+
+class Events(Group):
+    """What happened, and what happens."""
+
+    list = _iterate(events.pages)
+    newest = _call(events.newest)
+    get = _call(events.get)
+    catalog = _call(events.catalog)
+    event_type = _call(events.event_type)
+    stream = _follow(events.stream)
 
 
 class Pools(Group):
@@ -225,6 +253,7 @@ class Client:
         self.series = Series(self)
         self.capacity = Capacity(self)
         self.feeds = Feeds(self)
+        self.events = Events(self)
         self.pools = Pools(self)
         self.nodes = Nodes(self)
         self.maintenance = Maintenance(self)
@@ -257,6 +286,20 @@ class Client:
                     outcome = None
                 case Send():
                     outcome = self._send(step)
+
+    def follow(self, following: Following) -> Generator[Streamed, None, Answer | Lost | None]:
+        """What one stream brings until it ends, and how it ended; None: properly."""
+        try:
+            with self._http.stream(**transport.stream(following)) as response:
+                if response.status_code != transport.OPENED:
+                    response.read()
+                    return transport.answered(response)
+                following.begin()
+                for chunk in response.iter_raw():
+                    yield from following.feed(chunk)
+        except (httpx2.RequestError, OSError) as error:
+            return transport.lost(error, self.url)
+        return None
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,8 +12,10 @@ import httpx2
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.failures import Trouble
 from bettercompute.client.flows import Send
+from bettercompute.client.following import IDLE_SECONDS, PATH, Following
 
 CONNECT_SECONDS = 5.0
+OPENED = 200  # of a stream
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}\Z")
 
 
@@ -53,6 +55,17 @@ def arguments(send: Send) -> Mapping[str, Any]:
         "content": call.body,
         "headers": list(call.headers),
         "timeout": httpx2.Timeout(send.seconds, connect=min(send.seconds, CONNECT_SECONDS)),
+    }
+
+
+def stream(following: Following) -> Mapping[str, Any]:
+    """Arguments of a request whose answer goes on."""
+    return {
+        "method": "GET",
+        "url": PATH,
+        "params": list(following.query),
+        "headers": following.headers,
+        "timeout": httpx2.Timeout(IDLE_SECONDS, connect=CONNECT_SECONDS),
     }
 
 

@@ -31,6 +31,7 @@ _RESOURCE_TYPES = {
     "pools": "Pool",
     "nodes": "Node",
     "webhooks": "Webhook",
+    "events": "EventLog",
 }
 
 

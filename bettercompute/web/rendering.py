@@ -34,6 +34,8 @@ class JsonRenderer(BaseRenderer):
 class JsonNegotiation(BaseContentNegotiation):
     """There is one format: whoever accepts it gets it, others read 406."""
 
+    acceptable = frozenset(_ACCEPTABLE)
+
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         """The JSON parser for a JSON body, else none (415)."""
         media_type, _, parameters = (request.content_type or "").partition(";")
@@ -51,9 +53,15 @@ class JsonNegotiation(BaseContentNegotiation):
         """
         accepted = request.META.get("HTTP_ACCEPT", "")
         ranges = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
-        if not ranges & _ACCEPTABLE:
+        if not ranges & self.acceptable:
             raise NotAcceptable
         return renderers[0], renderers[0].media_type
+
+
+class EventStreamNegotiation(JsonNegotiation):
+    """Server-sent events, asked for by their name, or by a client that takes anything."""
+
+    acceptable = frozenset({*_ACCEPTABLE, "text/event-stream", "text/*"})
 
 
 def to_bytes(data: Any) -> bytes:

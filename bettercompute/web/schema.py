@@ -27,7 +27,7 @@ _WITH_BODY = (errors.LengthRequired, errors.PayloadTooLarge, errors.UnsupportedM
 
 def describe(
     *,
-    answers: Mapping[int, type[BaseModel] | None],
+    answers: Mapping[Any, Any],
     body: type[BaseModel] | None = None,
     query: type[BaseModel] | None = None,
     raises: Sequence[type[errors.ApiError]] = (),

@@ -12,6 +12,7 @@ SELECT o.txid::text::bigint, o.seq, o.id, o.type, o.tenant_id, o.subject, o.data
         OR (o.txid, o.seq) <= (%(until_txid)s::text::xid8, %(until_seq)s::bigint))
    AND (%(types)s::text[] IS NULL OR o.type = ANY (%(types)s::text[]))
    AND (%(tenant_id)s::text IS NULL OR o.tenant_id = %(tenant_id)s::text)
+   AND (%(subject)s::text IS NULL OR o.subject = %(subject)s::text)
  ORDER BY o.txid, o.seq
  LIMIT %(limit)s::int;
 

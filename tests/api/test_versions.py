@@ -20,6 +20,7 @@ from nodes.models import MaintenanceWindow, Node
 from nodes.operations import maintenance as operation
 from outbox.models import WebhookDelivery
 from outbox.webhooks import endpoints
+from outbox.models import Event
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
@@ -45,6 +46,7 @@ class World:
     maintenance: str
     webhook: str
     delivery: str
+    event: str
     api: cast.Api
 
     def path(self, template: str) -> str:
@@ -58,6 +60,8 @@ class World:
             "<str:maintenance_id>": self.maintenance,
             "<str:webhook_id>": self.webhook,
             "<str:delivery_id>": self.delivery,
+            "<str:event_id>": self.event,
+            "<str:type_name>": "reservation.placed",
         }
         for name, value in ids.items():
             template = template.replace(name, value)
@@ -104,6 +108,8 @@ def world() -> World:
         delivery=delivery.pk,
         api=cast.api("alice"),
     )
+    event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
+    return World(pool, node, reservation, series, policy, window.id, event, cast.api("alice"))
 
 
 def bump_reservation(world: World) -> None:
@@ -197,12 +203,17 @@ VIEWS = {
     f"{API}/webhooks",
     f"{API}/webhooks/<str:webhook_id>/deliveries",
     f"{API}/webhooks/<str:webhook_id>/deliveries/<str:delivery_id>",
+    f"{API}/events",
+    f"{API}/events/catalog",
+    f"{API}/events/catalog/<str:type_name>",
+    f"{API}/events/<str:event_id>",
     f"{API}/openapi.json",
 }
 
 #: Neither, and why.
 BESIDE: dict[tuple[str, str], str] = {
     ("GET", f"{API}/docs"): "a page",
+    ("GET", f"{API}/events/stream"): "goes on for as long as it is read",
     ("GET", f"{API}/selfcheck"): "another every time: it says how old it is",
     ("GET", f"{API}/leases"): "another every time: it says when they lapse",
     ("GET", f"{API}/usage"): "another every time: it is metered up to this instant",

@@ -39,6 +39,13 @@ def test_a_token_is_found_with_account_tenant_and_role_in_one_query(
     assert not found.identity.is_operator
 
 
+def test_the_account_of_a_token_is_the_one_it_was_made_for() -> None:
+    found = tokens.find(cast.token("olga")[1]).account
+    there = cast.account("olga")
+    for name in ("id", "username", "is_staff", "is_superuser", "is_active", "time_zone", "email"):
+        assert getattr(found, name) == getattr(there, name), name
+
+
 @pytest.mark.parametrize(
     "change", ["wrong secret", "wrong id", "no token", "revoked", "expired", "disabled", "left"]
 )

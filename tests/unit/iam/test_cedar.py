@@ -22,6 +22,7 @@ def test_the_actions_are_the_contracts() -> None:
         "pools",
         "nodes",
         "webhooks",
+        "events",
     }
 
 

@@ -1,0 +1,539 @@
+"""GET /events/stream through the whole server application (A7)."""
+
+import asyncio
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
+from django.test import Client
+
+from bettercompute import asgi
+from bettercompute import clock as clocks
+from bettercompute.iam import memberships, tokens
+from bettercompute.iam.models import ApiToken, Policy
+from bettercompute.web import lifetime
+from outbox import events, positions, reader
+from outbox.events import NewEvent
+from outbox.models import Cluster, Event
+from outbox.streaming import hub, serving, subscribers
+from tests.support import cast, streams
+from tests.support.streams import apart, bearer, opened
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A7")]
+
+FORBID = 'forbid (principal, action == Action::"compute:events:read", resource);'
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, clock):
+    """A hub of this test's event loop, that looks often."""
+    asgi._hub.cache_clear()
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "PAUSE_SECONDS", 0.0)
+    yield
+    asgi._hub.cache_clear()
+
+
+def publish(*names, slug="acme", verb="pending"):
+    """Events in one transaction, one about each name."""
+    tenant = cast.tenant(slug).pk
+    data = {"state": "pending", "poolId": "pool_a"}
+    events.publish_many(
+        NewEvent(f"reservation.{verb}", tenant, f"reservation/{name}", data) for name in names
+    )
+
+
+async def published(*names, **more):
+    await apart(lambda: publish(*names, **more))
+
+
+def named(frames):
+    return [frame.data["subject"].partition("/")[2] for frame in frames if frame.event != "reset"]
+
+
+def play(scenario):
+    """Run a scenario to its end."""
+    asyncio.run(scenario)
+
+
+@pytest.mark.rule("C20", "C23")
+def test_an_event_arrives_as_it_is_listed_behind_an_opening_that_says_the_place():
+    headers = bearer("alice")
+
+    async def scenario():
+        async with opened(headers) as stream:
+            assert stream.status == 200
+            assert stream.headers["content-type"] == "text/event-stream"
+            assert stream.headers["cache-control"] == "no-cache, no-transform"
+            assert "content-length" not in stream.headers
+            assert "x-bettercompute-stream" not in stream.headers
+            await published("a", "b")
+            return stream.frames[0], await stream.count(2)
+
+    first, (one, two) = asyncio.run(scenario())
+    assert (first.id, first.retry) == (str(positions.START), 2_000)
+    rows = reader.read(positions.START, limit=10)
+    assert [one.id, two.id] == [str(row.position) for row in rows]
+    listed = cast.api("bob").get("/events").json()["items"]
+    assert [two.data, one.data] == listed
+    assert one.event == "reservation.pending"
+
+
+@pytest.mark.parametrize("way", ["header", "query", "both"])
+def test_it_goes_on_exactly_behind_the_id_that_it_is_given(way):
+    headers = bearer("alice")
+    publish("a", "b")
+    publish("c")
+    first, second, _ = (str(row.position) for row in reader.read(positions.START, limit=10))
+    query, last = {
+        "header": ("", first),
+        "query": (f"after={first}", ""),
+        "both": (f"after={second}", first),  # what a browser knows goes before its address
+    }[way]
+
+    async def scenario():
+        async with opened(headers, query, last=last) as stream:
+            assert named(await stream.count(2)) == ["b", "c"]
+            await published("d")
+            assert named(await stream.count(3)) == ["b", "c", "d"]
+
+    play(scenario())
+
+
+def test_whoever_comes_back_again_and_again_misses_nothing_and_gets_nothing_twice():
+    headers = bearer("alice")
+    expected = [f"n{number}" for number in range(40)]
+
+    async def scenario():
+        seen, last = [], ""
+        async with opened(headers) as stream:
+            last = stream.last_id
+        writing = asyncio.ensure_future(_write(expected))
+        while len(seen) < len(expected):
+            async with opened(headers, last=last) as stream:
+                await stream.count(1)
+                seen += named(stream.events)
+                last = stream.last_id
+        await writing
+        assert seen == expected
+
+    async def _write(names):
+        for name in names:
+            await published(name)
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("types=reservation.active", ["b"]),
+        ("types=reservation.*", ["a", "b", "c"]),
+        ("types=node.*,reservation.active", ["b"]),
+        ("subject=reservation/c", ["c"]),
+        ("types=reservation.active&subject=reservation/c", []),
+    ],
+)
+def test_filters_hold_for_what_was_missed_and_for_what_comes(query, found):
+    headers = bearer("alice")
+    publish("old")
+    start = str(reader.end())
+
+    async def scenario():
+        await published("a")
+        await published("b", verb="active")
+        async with opened(headers, f"{query}&after={start}") as stream:
+            await stream.count(len(found) - ("c" in found))
+            await published("c")
+            async with opened(headers) as whole:  # has come when the other has, too
+                await published("z", verb="expired")
+                await whole.count(1)
+            assert named(await stream.count(len(found))) in (found, [*found, "z"])
+
+    play(scenario())
+
+
+@pytest.mark.case(24)
+@pytest.mark.rule("R38")
+def test_a_stream_has_only_its_tenants_events_and_another_tenant_is_not_there():
+    alice, mallory, olga = bearer("alice"), bearer("mallory"), bearer("olga")
+    acme = cast.tenant().pk
+    publish("old")
+
+    async def scenario():
+        async with (
+            opened(alice) as home,
+            opened(mallory) as foreign,
+            opened(olga, "scope=platform") as all_of_them,
+        ):
+            await published("a")
+            await published("m", slug="globex")
+            assert named(await all_of_them.count(2)) == ["a", "m"]
+            assert named(await home.count(1)) == ["a"]
+            assert named(await foreign.count(1)) == ["m"]
+        for query in (f"tenantId={acme}", f"tenantId={acme}&after=0-0"):
+            async with opened(mallory, query) as refused:
+                assert (refused.status, refused.is_over) == (404, True)
+        async with opened(alice, "scope=platform") as refused:
+            assert refused.status == 403
+        async with opened({}) as refused:
+            assert refused.status == 401
+
+    play(scenario())
+
+
+@pytest.mark.rule("A5")
+@pytest.mark.parametrize(
+    ("query", "last", "path"),
+    [
+        ("types=reservation.imagined", "", "types"),
+        ("after=yesterday", "", "after"),
+        ("", "yesterday", "Last-Event-ID"),
+        ("limit=3", "", "limit"),
+    ],
+)
+def test_what_no_stream_has_is_refused_by_name(query, last, path):
+    headers = {"Last-Event-ID": last} if last else {}
+    answer = cast.api("alice").client.get(f"/api/v1/events/stream?{query}", headers=headers)
+    problem = cast.problem(answer, 400, "INVALID_INPUT")
+    assert [error["path"] for error in problem["details"]["errors"]] == [path]
+
+
+@pytest.mark.rule("C21", "C24")
+@pytest.mark.parametrize("why", ["removed", "of another cluster"])
+def test_an_id_that_is_not_there_any_more_is_answered_with_a_reset_and_the_place_to_go_on(why):
+    headers = bearer("alice")
+    publish("a")
+    gone = str(reader.end()) if why == "removed" else f"{2**60}-7"
+    publish("b")
+    if why == "removed":
+        Event.objects.filter(subject="reservation/a").delete()
+    place = str(reader.end())
+
+    async def scenario():
+        async with opened(headers, last=gone) as stream:
+            (reset,) = await stream.count(1)
+            assert (reset.event, reset.id, reset.data["position"]) == ("reset", place, place)
+            await published("c")
+            assert named(await stream.count(2)) == ["c"]
+
+    play(scenario())
+
+
+def _revoke():
+    tokens.revoke(cast.caller("alice"), ApiToken.objects.get(name="alice's").pk)
+
+
+def _leave():
+    memberships.remove(cast.account("alice"), cast.tenant())
+
+
+def _disable():
+    account = cast.account("alice")
+    account.is_active = False
+    account.save()
+
+
+def _forbid():
+    Policy.objects.create(tenant=cast.tenant(), name="no events", text=FORBID)
+
+
+def _forbid_all():
+    Policy.objects.create(tenant=None, name="no events", text=FORBID)
+
+
+@pytest.mark.rule("A2", "R38")
+@pytest.mark.parametrize("cut", [_revoke, _leave, _disable, _forbid, _forbid_all])
+def test_a_stream_ends_when_its_right_does_and_nothing_is_sent_behind_that(monkeypatch, cut):
+    monkeypatch.setattr(hub, "CHECK_SECONDS", 0.0)  # before each look
+    headers, bob = bearer("alice"), bearer("bob")
+    cast.account("mallory")
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            await stream.count(1)
+            await apart(cut)
+            await published("b")
+            await stream.end()
+            assert named(stream.events) == ["a"]
+            assert stream.frames[-1].retry > 0
+        async with opened(headers) as stream:
+            assert stream.status in {401, 403}
+        async with opened(bob, last="0-0") as stream:  # the others' go on
+            assert stream.status == (403 if cut in {_forbid, _forbid_all} else 200)
+
+    play(scenario())
+
+
+def test_a_stream_ends_with_its_token_at_once_and_not_at_the_next_check(monkeypatch):
+    monkeypatch.setattr(hub, "CHECK_SECONDS", 10_000.0)
+    soon = clocks.now() + timedelta(milliseconds=300)
+    _, plaintext = tokens.mint(cast.account("alice"), cast.tenant(), name="short", expires_at=soon)
+
+    async def scenario():
+        async with opened({"authorization": f"Bearer {plaintext}"}) as stream:
+            assert stream.status == 200
+            await stream.end()
+
+    play(scenario())
+
+
+def _sign_out(client):
+    client.post("/logout")
+    assert not Session.objects.exists()
+
+
+def _change_password(client):
+    account = cast.account("alice")
+    account.set_password("another")
+    account.save()
+
+
+@pytest.mark.rule("A2")
+@pytest.mark.parametrize("cut", [_sign_out, _change_password])
+def test_a_session_streams_until_it_is_signed_out_or_its_password_changed(monkeypatch, cut):
+    monkeypatch.setattr(hub, "CHECK_SECONDS", 0.0)
+    client = Client()
+    client.force_login(cast.account("alice"))
+    headers = {"cookie": f"sessionid={client.cookies['sessionid'].value}"}
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            assert named(await stream.count(1)) == ["a"]
+            await apart(lambda: cut(client))
+            await stream.end()
+        async with opened(headers) as stream:
+            assert stream.status == 401
+
+    play(scenario())
+
+
+def test_a_client_that_does_not_read_is_dropped_and_costs_the_others_nothing(monkeypatch):
+    monkeypatch.setattr(serving, "SEND_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(subscribers, "QUEUE_MAX", 3)
+    stuck, reading = bearer("alice"), bearer("bob")
+
+    async def scenario():
+        async with opened(stuck) as stalled, opened(reading) as stream:
+            stalled.reads.clear()
+            for number in range(10):
+                await published(f"n{number}")
+            assert len(await stream.count(10)) == 10
+            await stalled.end()
+            assert named(stalled.events) == []
+        assert asgi._hub().count == 0
+
+    play(scenario())
+
+
+def test_a_client_that_reads_slowly_gets_everything_though_little_waits_for_it(monkeypatch):
+    monkeypatch.setattr(subscribers, "QUEUE_MAX", 3)
+    monkeypatch.setattr(hub, "BATCH", 4)
+    monkeypatch.setattr(serving, "BATCH", 4)
+    slow, quick = bearer("alice"), bearer("bob")
+    expected = [f"n{number}" for number in range(25)]
+    most = []
+
+    async def scenario():
+        async with opened(slow) as stream, opened(quick) as other:
+            stream.reads.clear()
+            for name in expected:
+                await published(name)
+            await other.count(25)
+            everyone = asgi._hub()._everyone()
+            most.append(max(len(each._waiting) for each in everyone))
+            stream.reads.set()
+            await stream.count(25)
+            await published("last")
+            assert named(await stream.count(26)) == [*expected, "last"]
+
+    play(scenario())
+    assert most[0] <= 3
+
+
+def test_many_streams_share_one_reader(monkeypatch):
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.3)
+    looks = []
+    follow = reader.follow
+    monkeypatch.setattr(reader, "follow", lambda *a, **k: looks.append(1) or follow(*a, **k))
+    headers = bearer("alice")
+
+    async def scenario():
+        async with contextlib_all([opened(headers) for _ in range(20)]) as several:
+            before = len(looks)
+            await published("a", "b")
+            for stream in several:
+                assert named(await stream.count(2)) == ["a", "b"]
+            assert len(looks) - before < 10
+
+    play(scenario())
+
+
+def contextlib_all(managers):
+    from contextlib import AsyncExitStack, asynccontextmanager
+
+    @asynccontextmanager
+    async def entered():
+        async with AsyncExitStack() as stack:
+            yield [await stack.enter_async_context(each) for each in managers]
+
+    return entered()
+
+
+@pytest.mark.rule("A11")
+def test_streams_are_bounded_by_account_and_by_process(monkeypatch):
+    monkeypatch.setattr(hub, "STREAMS_PER_ACCOUNT_MAX", 1)
+    monkeypatch.setattr(hub, "STREAMS_MAX", 2)
+    alice, bob, mallory = bearer("alice"), bearer("bob"), bearer("mallory")
+
+    async def scenario():
+        async with opened(alice) as one, opened(bob):
+            async with opened(alice) as refused:
+                assert (refused.status, refused.is_over) == (429, True)
+                assert int(refused.headers["retry-after"]) > 0
+            async with opened(mallory) as refused:
+                assert refused.status == 503
+                assert int(refused.headers["retry-after"]) > 0
+            await published("a")
+            await one.count(1)
+        async with opened(alice) as again:
+            assert again.status == 200
+
+    play(scenario())
+
+
+def test_a_heartbeat_says_how_far_it_is_though_nothing_was_asked_for(monkeypatch):
+    monkeypatch.setattr(serving, "HEARTBEAT_SECONDS", 0.05)
+    headers = bearer("alice")
+    publish("old")
+    start = str(reader.end())
+
+    async def scenario():
+        async with opened(headers, "types=node.*") as stream:
+            assert stream.last_id == start
+            await published("a")
+            await stream.until(lambda: stream.last_id != start)
+            await stream.until(lambda: stream.frames[-1].comment == "still here")
+            assert stream.events == []
+            return stream.last_id
+
+    assert asyncio.run(scenario()) == str(reader.end())
+
+
+@pytest.mark.rule("C1")
+def test_a_hint_through_valkey_makes_it_quick(monkeypatch, settings):
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 10_000.0)
+    settings.HINTS = True
+    headers = bearer("alice")
+
+    async def scenario():
+        async with opened(headers) as stream:
+            hears = asyncio.ensure_future(_hear(asgi._hub()))
+            while not stream.events:
+                await published("a")  # the first may go before the channel is heard
+                await asyncio.wait({hears}, timeout=0.2)
+            await stream.count(1)
+
+    async def _hear(of):
+        await of._hint.wait()
+
+    play(scenario())
+
+
+@pytest.mark.rule("C1")
+def test_without_valkey_it_still_comes(monkeypatch, settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    headers = bearer("alice")
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            assert named(await stream.count(1)) == ["a"]
+
+    play(scenario())
+
+
+def test_while_the_database_is_away_streams_stay_open_and_then_go_on(monkeypatch):
+    headers = bearer("alice")
+    away = []
+    follow = reader.follow
+
+    def broken(*args, **kwargs):
+        if away:
+            raise OperationalError("server closed the connection unexpectedly")
+        return follow(*args, **kwargs)
+
+    monkeypatch.setattr(reader, "follow", broken)
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            await stream.count(1)
+            away.append(1)
+            await published("b")
+            await asyncio.sleep(0.2)
+            assert len(stream.events) == 1
+            away.clear()
+            assert named(await stream.count(2)) == ["a", "b"]
+
+    play(scenario())
+
+
+@pytest.mark.rule("C21")
+def test_after_a_restore_every_open_stream_is_told_where_to_go_on():
+    headers = bearer("alice")
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            await stream.count(1)
+            await apart(lambda: Cluster.objects.update(system_identifier="another"))
+            await apart(lambda: Event.objects.all().delete())
+            await asyncio.sleep(0.2)
+            async with opened(headers) as refused:
+                assert refused.status == 503
+            await published("b")
+            ours = "(SELECT system_identifier::text FROM pg_control_system())"
+            await apart(lambda: _run(f"UPDATE outbox_cluster SET system_identifier = {ours}"))
+            _, reset, *_ = await stream.count(2)
+            assert reset.event == "reset"
+            await published("c")
+            assert named(await stream.count(3))[-1] == "c"
+
+    play(scenario())
+
+
+def _run(statement):
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def test_a_process_that_stops_lets_its_streams_go_with_a_time_to_come_back(monkeypatch):
+    headers = bearer("alice")
+    worker = SimpleNamespace(alive=True)
+    monkeypatch.setattr(lifetime, "_watched", [worker])
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            await stream.count(1)
+            worker.alive = False
+            await stream.end()
+            low, high = serving.BACK_MS
+            assert low <= stream.frames[-1].retry <= high
+
+    play(scenario())
+
+
+def test_a_server_that_cannot_stream_answers_where_to_go_on():
+    """Django alone, without the server application around it."""
+    publish("a")
+    answer = cast.api("alice").get("/events/stream")
+    frame = streams.parsed(answer.content.decode().removesuffix("\n\n"))
+    assert (frame.id, frame.retry) == (str(reader.end()), 2_000)
