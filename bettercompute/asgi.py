@@ -124,10 +124,11 @@ async def _metrics(scope: Scope) -> Answer:
     _as_probe(scope)
     headers = dict(scope["headers"])
     authorization = headers.get(b"authorization")
-    page = await _in_looking_thread(
+    page = await _in_thread(
+        _looking,
         lambda: metrics_page.answer(
             None if authorization is None else authorization.decode("latin-1"), ids.new("req")
-        )
+        ),
     )
     named = [(name.lower().encode(), value.encode()) for name, value in page.headers.items()]
     return Answer(page.status, named, b"" if scope["method"] == "HEAD" else page.body)

@@ -18,9 +18,8 @@ from bettercompute.iam.models import Policy
 from nodes import eligibility, maintenance
 from nodes.models import MaintenanceWindow, Node
 from nodes.operations import maintenance as operation
-from outbox.models import WebhookDelivery
+from outbox.models import Event, WebhookDelivery
 from outbox.webhooks import endpoints
-from outbox.models import Event
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
@@ -97,6 +96,7 @@ def world() -> World:
         body="{}",
         event_time=clock.now(),
     )
+    event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return World(
         pool=pool,
         node=node,
@@ -106,10 +106,9 @@ def world() -> World:
         maintenance=window.id,
         webhook=webhook.pk,
         delivery=delivery.pk,
+        event=event,
         api=cast.api("alice"),
     )
-    event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
-    return World(pool, node, reservation, series, policy, window.id, event, cast.api("alice"))
 
 
 def bump_reservation(world: World) -> None:

@@ -40,7 +40,7 @@ def fill(table):
 def test_a_look_at_a_feed_reads_what_it_answers(table):
     txid, seq = fill(table)
     texts = FEEDS[table].statements.texts
-    everything = {"until_txid": None, "until_seq": None, "types": None, "tenant_id": None}
+    everything = dict.fromkeys(("until_txid", "until_seq", "types", "tenant_id", "subject"))
     until = {**everything, "until_txid": str(2**40), "until_seq": 1}
     for bounds in (everything, until):
         read = plans.rows_read(texts["read"], table, txid=txid, seq=seq, limit=LIMIT, **bounds)

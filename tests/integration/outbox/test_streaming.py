@@ -1,12 +1,14 @@
 """GET /events/stream through the whole server application (A7)."""
 
 import asyncio
+import threading
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client
 
 from bettercompute import asgi
@@ -51,6 +53,13 @@ async def published(*names, **more):
 
 def named(frames):
     return [frame.data["subject"].partition("/")[2] for frame in frames if frame.event != "reset"]
+
+
+async def until(true):
+    """Wait until something holds of the hub, which says nothing when it does."""
+    async with asyncio.timeout(streams.PATIENCE_SECONDS):
+        while not true():
+            await asyncio.to_thread(threading.Event().wait, 0.02)
 
 
 def play(scenario):
@@ -363,7 +372,7 @@ def test_many_streams_share_one_reader(monkeypatch):
     headers = bearer("alice")
 
     async def scenario():
-        async with contextlib_all([opened(headers) for _ in range(20)]) as several:
+        async with together([opened(headers) for _ in range(20)]) as several:
             before = len(looks)
             await published("a", "b")
             for stream in several:
@@ -373,15 +382,10 @@ def test_many_streams_share_one_reader(monkeypatch):
     play(scenario())
 
 
-def contextlib_all(managers):
-    from contextlib import AsyncExitStack, asynccontextmanager
-
-    @asynccontextmanager
-    async def entered():
-        async with AsyncExitStack() as stack:
-            yield [await stack.enter_async_context(each) for each in managers]
-
-    return entered()
+@asynccontextmanager
+async def together(managers):
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(each) for each in managers]
 
 
 @pytest.mark.rule("A11")
@@ -464,6 +468,7 @@ def test_while_the_database_is_away_streams_stay_open_and_then_go_on(monkeypatch
 
     def broken(*args, **kwargs):
         if away:
+            away.append(1)
             raise OperationalError("server closed the connection unexpectedly")
         return follow(*args, **kwargs)
 
@@ -475,7 +480,7 @@ def test_while_the_database_is_away_streams_stay_open_and_then_go_on(monkeypatch
             await stream.count(1)
             away.append(1)
             await published("b")
-            await asyncio.sleep(0.2)
+            await until(lambda: len(away) > 3)
             assert len(stream.events) == 1
             away.clear()
             assert named(await stream.count(2)) == ["a", "b"]
@@ -493,7 +498,7 @@ def test_after_a_restore_every_open_stream_is_told_where_to_go_on():
             await stream.count(1)
             await apart(lambda: Cluster.objects.update(system_identifier="another"))
             await apart(lambda: Event.objects.all().delete())
-            await asyncio.sleep(0.2)
+            await until(lambda: asgi._hub()._doubtful)
             async with opened(headers) as refused:
                 assert refused.status == 503
             await published("b")
@@ -508,8 +513,6 @@ def test_after_a_restore_every_open_stream_is_told_where_to_go_on():
 
 
 def _run(statement):
-    from django.db import connection
-
     with connection.cursor() as cursor:
         cursor.execute(statement)
 
