@@ -6,14 +6,15 @@ within a second and a half, else it is empty. Nothing is ever said on the termin
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import queue
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -27,6 +28,9 @@ from bettercompute.cli.settings import Target
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
+    from bettercompute.wire.pools import Pool
+
+T = TypeVar("T")
 
 ANSWER_SECONDS = 1.5
 FRESH_MS = 30_000
@@ -34,6 +38,7 @@ OFFERED_MAX = 100
 
 Named = list[tuple[str, str]]  # what is typed, and what is said of it
 Ask = Callable[["Client"], Named]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 #: What is offered lands on a command line as it is, so nothing that a shell would act on.
 _TYPEABLE = re.compile(r"[\w@][\w@.:+-]*\Z")
 LIVE = ("awaiting-confirmation", "pending", "placed", "binding", "active")
@@ -48,69 +53,56 @@ def contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     return _items([(name, each.url) for name, each in found.items()], incomplete)
 
 
-def pools(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of the pools that may be booked."""
-    return _items(_known(context, "pools", _ask_pools), incomplete)
+def _offering(kind: str, ask: Ask) -> Completer:
+    """What completes things of a kind, which the server knows."""
+
+    def complete(
+        context: click.Context, _: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return _items(_known(context, kind, ask), incomplete)
+
+    return complete
 
 
-def nodes(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The ids of nodes, with their names."""
-    return _items(_known(context, "nodes", _ask_nodes), incomplete)
+def _pool(pool: "Pool") -> tuple[str, str]:
+    """By name, or by id where a shell would act on the name."""
+    name = pool.name if _TYPEABLE.match(pool.name) else pool.id
+    return name, f"{pool.free} of {pool.total} free"
 
 
-def webhooks(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The ids of webhooks, with their URLs."""
-    return _items(_known(context, "webhooks", _ask_webhooks), incomplete)
-
-
-def reservations(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """The ids of one's reservations, newest first."""
-    return _items(_known(context, "reservations", _ask_reservations), incomplete)
-
-
-def live_reservations(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """The ids of those that have not ended."""
-    return _items(_known(context, "live", _ask_live_reservations), incomplete)
-
-
-def _ask_pools(client: "Client") -> Named:
-    return [
-        (
-            pool.name if _TYPEABLE.match(pool.name) else pool.id,
-            f"{pool.free} of {pool.total} free",
-        )
-        for pool in client.pools.list()
-    ]
-
-
-def _ask_nodes(client: "Client") -> Named:
-    listed = client.nodes.list(page_size=OFFERED_MAX)
-    return [(node.id, node.name) for node, _ in zip(listed, range(OFFERED_MAX), strict=False)]
-
-
-def _ask_webhooks(client: "Client") -> Named:
-    listed = client.webhooks.list(page_size=OFFERED_MAX)
-    return [(hook.id, hook.url) for hook, _ in zip(listed, range(OFFERED_MAX), strict=False)]
-
-
-def _ask_reservations(client: "Client") -> Named:
-    return _ask_some(client, ())
-
-
-def _ask_live_reservations(client: "Client") -> Named:
-    return _ask_some(client, LIVE)
-
-
-def _ask_some(client: "Client", states: tuple[str, ...]) -> Named:
+def _reservations(client: "Client", states: tuple[str, ...]) -> Named:
     from bettercompute.cli import views
 
     listed = client.reservations.list(states=states, page_size=OFFERED_MAX)
-    found = [each for each, _ in zip(listed, range(OFFERED_MAX), strict=False)]
-    return [(each.id, f"{each.state} {views.devices(each.request)}") for each in found]
+    return [(each.id, f"{each.state} {views.devices(each.request)}") for each in _some(listed)]
+
+
+def _some(listed: Iterable[T]) -> Iterator[T]:
+    return itertools.islice(listed, OFFERED_MAX)
+
+
+pools = _offering("pools", lambda client: [_pool(pool) for pool in client.pools.list()])
+nodes = _offering(
+    "nodes", lambda client: [(each.id, each.name) for each in _some(client.nodes.list())]
+)
+reservations = _offering("reservations", lambda client: _reservations(client, ()))
+#: Those that have not ended.
+live_reservations = _offering("live", lambda client: _reservations(client, LIVE))
+series = _offering(
+    "series", lambda client: [(each.id, str(each.state)) for each in _some(client.series.list())]
+)
+feeds = _offering(
+    "feeds", lambda client: [(each.id, each.username) for each in _some(client.feeds.list())]
+)
+tokens = _offering(
+    "tokens", lambda client: [(each.id, each.name) for each in _some(client.tokens.list())]
+)
+policies = _offering(
+    "policies", lambda client: [(each.id, each.name) for each in client.policies.list()]
+)
+webhooks = _offering(
+    "webhooks", lambda client: [(each.id, each.url) for each in _some(client.webhooks.list())]
+)
 
 
 def _items(named: Named, incomplete: str) -> list[CompletionItem]:
@@ -131,6 +123,8 @@ def _known(context: click.Context, kind: str, ask: Ask) -> Named:
         fresh = _read(file)
         if fresh is not None:
             return fresh
+        from bettercompute.client import blocking  # noqa: F401  (loading it is not waiting)
+
         found = _in_time(lambda: _asked(target, ask))
         _write(file, found)
         return found

@@ -52,7 +52,7 @@ def create(session: Session, *, pool: str | None) -> None:
 
 
 @feeds.command()
-@click.argument("feed_id", metavar="ID")
+@click.argument("feed_id", metavar="ID", shell_complete=completing.feeds)
 @sessions.command
 def revoke(session: Session, *, feed_id: str) -> None:
     """End a feed now: nothing is found at its address any more."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bettercompute.cli import completing
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.session import Session
@@ -80,7 +81,7 @@ def list_(session: Session) -> None:
 
 
 @click.command()
-@click.argument("policy_id", metavar="ID")
+@click.argument("policy_id", metavar="ID", shell_complete=completing.policies)
 @sessions.command
 def get(session: Session, *, policy_id: str) -> None:
     """Show a policy and its text."""
@@ -115,7 +116,7 @@ def create(
 
 
 @click.command()
-@click.argument("policy_id", metavar="ID")
+@click.argument("policy_id", metavar="ID", shell_complete=completing.policies)
 @source
 @click.option("--name", help="A new name.")
 @sessions.command
@@ -131,7 +132,7 @@ def replace(
 
 
 @click.command()
-@click.argument("policy_id", metavar="ID")
+@click.argument("policy_id", metavar="ID", shell_complete=completing.policies)
 @sessions.command
 def enable(session: Session, *, policy_id: str) -> None:
     """Have a policy bind from the next request on."""
@@ -140,7 +141,7 @@ def enable(session: Session, *, policy_id: str) -> None:
 
 
 @click.command()
-@click.argument("policy_id", metavar="ID")
+@click.argument("policy_id", metavar="ID", shell_complete=completing.policies)
 @sessions.command
 def disable(session: Session, *, policy_id: str) -> None:
     """Have a policy bind nobody, and keep it."""
@@ -149,7 +150,7 @@ def disable(session: Session, *, policy_id: str) -> None:
 
 
 @click.command()
-@click.argument("policy_id", metavar="ID")
+@click.argument("policy_id", metavar="ID", shell_complete=completing.policies)
 @sessions.command
 def delete(session: Session, *, policy_id: str) -> None:
     """Take a policy away. To keep its text, disable it instead."""

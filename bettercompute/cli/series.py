@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from bettercompute.cli import readers, times
+from bettercompute.cli import completing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table, facts
@@ -50,7 +50,7 @@ def list_(session: Session, *, everyone: bool, limit: int) -> None:
 
 
 @series.command()
-@click.argument("series_id", metavar="ID")
+@click.argument("series_id", metavar="ID", shell_complete=completing.series)
 @sessions.command
 def get(session: Session, *, series_id: str) -> None:
     """Show one, with what became of each occurrence."""
@@ -60,7 +60,7 @@ def get(session: Session, *, series_id: str) -> None:
 
 
 @series.command()
-@click.argument("series_id", metavar="ID")
+@click.argument("series_id", metavar="ID", shell_complete=completing.series)
 @click.option(FROM, "since", metavar="WHEN", help="Only what begins then or later.")
 @click.option("--release-running", is_flag=True, help="Also release the one that runs now.")
 @sessions.command
@@ -76,7 +76,7 @@ def cancel(session: Session, *, series_id: str, since: str | None, release_runni
 
 
 @series.command()
-@click.argument("series_id", metavar="ID")
+@click.argument("series_id", metavar="ID", shell_complete=completing.series)
 @click.argument("when", metavar=OCCURRENCE)
 @sessions.command
 def skip(session: Session, *, series_id: str, when: str) -> None:

@@ -4,7 +4,7 @@ import itertools
 
 import click
 
-from bettercompute.cli import asking, readers, times
+from bettercompute.cli import asking, completing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table
@@ -50,7 +50,7 @@ def create(session: Session, *, name: str, length: int | None) -> None:
 
 
 @tokens.command()
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", metavar="ID", shell_complete=completing.tokens)
 @sessions.command
 def revoke(session: Session, *, token_id: str) -> None:
     """End a token now: whoever has it is not let in any more."""
