@@ -1,8 +1,11 @@
 """What every test stands on: simulated time, and nothing carried from one test to the next."""
 
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
@@ -63,6 +66,21 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """The test database, its clock simulated."""
     with django_db_blocker.unblock():
         clock_module.use_sim_clock(START)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_name_server() -> Iterator[None]:
+    """No test asks the world for a name: there is this machine, and nobody else."""
+    real = socket.getaddrinfo
+    here = {None, "", b"", "localhost", "localhost.", socket.gethostname()}
+
+    def answer(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host not in here:
+            real(host, None, flags=socket.AI_NUMERICHOST)  # raises where it is a name
+        return real(host, *args, **kwargs)
+
+    with mock.patch("socket.getaddrinfo", answer):
+        yield
 
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "clock", "client", "admin_client"}

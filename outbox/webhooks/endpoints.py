@@ -21,7 +21,7 @@ from bettercompute.states import ENDPOINT, EndpointState
 from bettercompute.web import etags
 from outbox import catalog, events
 from outbox.models import WebhookEndpoint
-from outbox.webhooks import addresses, rules, signing, vault
+from outbox.webhooks import rules, signing, vault
 
 ENDPOINTS = sql.load(__package__, "endpoints")
 
@@ -120,7 +120,7 @@ def update(
     stored = get(caller, endpoint_id, action=MANAGE)
     known = ("url", "description", "event_types", "subject")
     draft = Draft(**{name: changes.get(name, getattr(stored, name)) for name in known})
-    columns = _columns(draft)
+    columns = _columns(draft, known=stored.url)
     with transaction.atomic(durable=True):
         version, state, tenant_id, owner_id, stays = _lock(endpoint_id, if_match)
         if changes or not stays:
@@ -246,16 +246,13 @@ def _state(enabled: bool) -> EndpointState:
     return EndpointState.ENABLED if enabled else EndpointState.DISABLED
 
 
-def _columns(draft: Draft) -> dict[str, Any]:
+def _columns(draft: Draft, *, known: str = "") -> dict[str, Any]:
     """The draft as it is stored.
 
     Raises:
         errors.InvalidInput: see ``create``.
     """
-    try:
-        url = addresses.parse(draft.url, rules=rules.current()).url
-    except addresses.Refused as refusal:
-        raise errors.InvalidInput.at("url", str(refusal)) from refusal
+    url = rules.accepted(draft.url, known=known)
     kinds = {name.partition(".")[0] for name in catalog.BY_NAME}
     for position, name in enumerate(draft.event_types):
         kind, _, verb = name.partition(".")

@@ -2,15 +2,17 @@
 
 import asyncio
 import ipaddress
+import json
 import threading
 from pathlib import Path
 
 import pytest
 
-from outbox.webhooks import resolving, sending
+from outbox.webhooks import resolving, rules, sending
 from outbox.webhooks.addresses import Rules
 from outbox.webhooks.resolving import Resolver
 from outbox.webhooks.sending import Attempt, Failure, Limits, Sender
+from tests.support import cast
 from tests.support import hostile_receivers as receivers
 from tests.support.hostile_receivers import (
     LOOPBACK,
@@ -93,6 +95,26 @@ def test_a_name_within_is_refused_when_it_is_saved() -> None:
 
     # One that nobody knows yet is judged when it is called.
     resolving.refuse_inner(target, rules=rules, resolver=Resolver(unknown), seconds=5)
+
+
+@pytest.mark.django_db
+@pytest.mark.case(31)
+def test_rest_names_the_field_of_a_name_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_resolver", lambda: name_server(["10.0.0.1"]))
+    alice = cast.api("alice")
+    body = {"tenantId": cast.tenant().pk, "url": "https://inner.example.com/"}
+    problem = cast.problem(alice.post("/webhooks", body), 400, "INVALID_INPUT")
+    told = "inner.example.com has an address that is not public"
+    assert problem["details"]["errors"] == [{"path": "url", "message": told}]
+    # A new address is looked up, one that stays is not: what it resolves to is judged when called.
+    monkeypatch.setattr(rules, "_resolver", lambda: name_server(["8.8.8.8"]))
+    made = json.loads(alice.post("/webhooks", body).content)
+    monkeypatch.setattr(rules, "_resolver", lambda: name_server(["10.0.0.1"]))
+    here = f"/webhooks/{made['id']}"
+    change = {"tenantId": cast.tenant().pk, "description": "mine"}
+    assert alice.send("PATCH", here, change).status_code == 200
+    change["url"] = "https://other.example.com/"
+    cast.problem(alice.send("PATCH", here, change), 400, "INVALID_INPUT")
 
 
 @pytest.mark.case(31)
