@@ -6,9 +6,9 @@
 -- a node has enough such devices at once, and enough nodes do. Bookings that ended are not read.
 --
 -- With `ends`, only as far as the first so many ends of bookings, of all pools: by the order of their
--- index. One node alone has more devices free only when a booking on it ends, or maintenance, so of
--- the pool only nodes with such an end are read; for a gang and a spread all are. Each row says (there
--- is at least one) whether that was all there is.
+-- index. A node has more devices free only when a booking on it ends, or maintenance, so of the pool
+-- only nodes with such an end are read; for a gang and a spread those with enough free already, too.
+-- Each row says (there is at least one) whether that was all there is.
 WITH first_ends AS MATERIALIZED (
     SELECT device_id, upper(during) AS at
     FROM device_bookings
@@ -25,13 +25,31 @@ horizon AS MATERIALIZED (
         count(*) < %(ends)s::int OR %(ends)s::int IS NULL AS is_last
     FROM first_ends
 ),
+free_already AS MATERIALIZED (
+    SELECT devices.node_id
+    FROM nodes
+    JOIN devices ON devices.node_id = nodes.id
+    WHERE nodes.pool_id = %(pool_id)s::text
+        AND %(ends)s::int IS NOT NULL
+        AND (%(spread)s::boolean OR %(places)s::int > 1)
+        -- Bookings of a device never overlap: the first to end behind the instant decides.
+        AND coalesce((
+            SELECT lower(device_bookings.during) > %(after)s::timestamptz
+            FROM device_bookings
+            WHERE device_bookings.device_id = devices.id
+                AND upper(device_bookings.during) > %(after)s::timestamptz
+            ORDER BY upper(device_bookings.during)
+            LIMIT 1
+        ), true)
+    GROUP BY devices.node_id
+    HAVING count(*) >= CASE WHEN %(spread)s::boolean THEN 1 ELSE %(count)s::int END
+),
 concerned AS MATERIALIZED (
     SELECT devices.node_id FROM first_ends JOIN devices ON devices.id = first_ends.device_id
     UNION
-    SELECT nodes.id
-    FROM nodes
-    WHERE nodes.pool_id = %(pool_id)s::text
-        AND (%(ends)s::int IS NULL OR %(spread)s::boolean OR %(places)s::int > 1)
+    SELECT node_id FROM free_already
+    UNION
+    SELECT nodes.id FROM nodes WHERE nodes.pool_id = %(pool_id)s::text AND %(ends)s::int IS NULL
     UNION
     SELECT nodes.id
     FROM maintenance_windows
