@@ -45,6 +45,9 @@ SECTIONS = {
             "series",
             "Recurring reservations: each occurrence is a reservation of its own.",
         ),
+        "watch": Entry(
+            "events", "watch", "Say what happens, as it happens, until it is interrupted."
+        ),
         "feeds": Entry("feeds", "feeds", "Addresses that a calendar program reads by itself."),
     },
     "What there is": {
@@ -83,6 +86,7 @@ SECTIONS = {
             "Who may reserve what: policies that bind, shipped examples, and trying one before it "
             "binds.",
         ),
+        "events": Entry("events", "events", "List what happened, newest first."),
         "members": Entry(
             "account",
             "members",

@@ -1,0 +1,51 @@
+"""Events as people read them at a terminal. Pure."""
+
+import json
+from collections.abc import Sequence
+
+from bettercompute.cli import times
+from bettercompute.cli.output import Shown, Table, printable
+from bettercompute.cli.views import Reader
+from bettercompute.states import RESERVATION
+from bettercompute.wire.events import Event
+
+_HIDDEN = {"poolId", "state"}
+
+
+def several(found: Sequence[Event], reader: Reader, *, more: bool) -> Shown:
+    """A list of events, newest first."""
+    rows = [[_when(each, reader), each.type, each.subject, details(each)] for each in found]
+    return Shown(
+        document={"items": found, "more": more},
+        ids=[each.id for each in found],
+        human=[Table(["TIME", "TYPE", "ABOUT", "DETAILS"], rows, "Nothing happened.")],
+    )
+
+
+def line(event: Event, reader: Reader) -> str:
+    """One event as it comes: ``today 14:00:07  reservation.active  reservation/rsv_…``."""
+    told = f"{_when(event, reader)}  {event.type:<24}  {event.subject}  {details(event)}"
+    return printable(told.rstrip())
+
+
+def details(event: Event) -> str:
+    """What it says beside its type: ``reason: expired; end: …``."""
+    shown = {name: value for name, value in event.data.items() if name not in _HIDDEN}
+    return "; ".join(f"{name}: {_value(value)}" for name, value in shown.items())
+
+
+def is_over(event: Event) -> bool:
+    """Whether nothing more happens to the reservation that this is about."""
+    return event.data.get("state") in RESERVATION.terminal
+
+
+def _when(event: Event, reader: Reader) -> str:
+    at = times.from_ms(event.time)
+    moment = times.moment(event.time, now=reader.now, zone=reader.zone)
+    return f"{moment}:{at.astimezone(reader.zone):%S}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
