@@ -2,6 +2,8 @@
 
 ``make bench ARGS="planner"``: how long finding and committing a place takes as pools grow.
 
+``make bench ARGS="webhooks"``: deliveries a second, and how long from commit to arrival.
+
 Each figure is taken on this machine in this run, so the ratio holds even where the machine is
 slow or busy. Clients, web, and PostgreSQL share its cores.
 """
@@ -19,6 +21,11 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 def main() -> None:
     """Measure on pools of 100 and of 1,213 nodes, print tables, write JSON."""
     wished = _arguments()
+    if wished.what == "webhooks":
+        from benchmarks import webhooks
+
+        webhooks.main(seconds=wished.seconds)
+        return
     with deployment.running() as here:
         # Behind the deployment's start: these read its settings.
         from benchmarks import planner, report, runs, supply
@@ -45,7 +52,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["http", "planner"], default="http")
+    parser.add_argument("what", nargs="?", choices=["http", "planner", "webhooks"], default="http")
     parser.add_argument("--nodes", type=int, nargs="+")
     parser.add_argument("--runs", type=int, default=5, help="of each figure of the planner")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8])

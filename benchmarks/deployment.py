@@ -1,7 +1,7 @@
 """A deployment to measure: durable services of its own, and the web server as ``up`` runs it.
 
-No worker and no agents: what is measured is what a client waits for. Everything lives in a
-temporary directory and is gone at the end.
+No agents, and a worker and a beat only where the measurement is of what they do. Everything lives
+in a temporary directory and is gone at the end.
 """
 
 import os
@@ -42,7 +42,7 @@ class Deployment:
 
 
 @contextmanager
-def running() -> Iterator[Deployment]:
+def running(*, worker: bool = False) -> Iterator[Deployment]:
     """Start services and web on an empty database; stop them at the end."""
     interruption = Interruption()
     interruption.listen()
@@ -55,10 +55,11 @@ def running() -> Iterator[Deployment]:
             supervisor, placed, instead=Addresses("", ""), parameters=postgres.DURABLE
         )
         with ports.take_both(0, 0) as taken:
-            web = Programs(home=home, addresses=addresses).web(socket=taken.web.fileno())
+            programs = Programs(home=home, addresses=addresses)
+            web = programs.web(socket=taken.web.fileno())
             _prepare(web.env)
             taken.open_to_clients()
-            supervisor.start([web])
+            supervisor.start([web, *([programs.worker(), programs.beat()] if worker else [])])
             supervisor.wait_until(
                 lambda: _is_ready(taken.url), what="the web server", seconds=READY_SECONDS
             )

@@ -20,7 +20,7 @@ from bettercompute.telemetry.gauges import Look
 from outbox import dispatch
 from outbox.dispatch import Queue, Sink
 
-DISPATCH_SECONDS = 1.0
+DISPATCH_SECONDS = 0.1  # between two turns; a worker has one each second, and when it is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def ticks() -> dict[str, Job]:
     jobs = {tick.name: Job(tick.every_seconds, _function(tick)) for tick in TICKS}
     for sink_id, path in SINKS.items():
         deliver = partial(_deliver, sink_id, resolve(path))
-        jobs[dispatch.lease_name(sink_id)] = Job(DISPATCH_SECONDS, deliver)
+        jobs[dispatch.lease_name(sink_id)] = Job(DISPATCH_SECONDS, deliver, eager=True)
     return jobs
 
 

@@ -9,13 +9,15 @@ from bettercompute.operators import fields
 from bettercompute.operators.operations import Effect, Operation, Outcome
 from bettercompute.operators.registers import ReadOnlyAdmin
 from outbox import dispatch
-from outbox.models import Cursor, Event
+from outbox.models import Cursor, Event, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from outbox.webhooks import registers
 
 # What the first part of a subject names, where that has a page.
 SUBJECTS = {
     "reservation": "reservations.reservation",
     "node": "nodes.node",
     "device": "nodes.device",
+    "webhook": "outbox.webhookendpoint",
 }
 
 
@@ -65,3 +67,8 @@ class CursorAdmin(ReadOnlyAdmin):
     list_display = ("sink", "txid", "seq", "moved_at")
     ordering = ("sink",)
     operations = (FORGET,)
+
+
+admin.site.register(WebhookEndpoint, registers.WebhookEndpointAdmin)
+admin.site.register(WebhookDelivery, registers.WebhookDeliveryAdmin)
+admin.site.register(WebhookAttempt, registers.WebhookAttemptAdmin)

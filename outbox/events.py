@@ -47,7 +47,7 @@ def publish_many(events: Iterable[NewEvent]) -> None:
         bodies=[_body(event) for event in rows],
         origin=tracing.origin(),
     )
-    hints.send_on_commit()  # streams look sooner
+    hints.tell_on_commit()  # sinks and streams look sooner
 
 
 def _body(event: NewEvent) -> str:

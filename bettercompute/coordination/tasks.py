@@ -11,6 +11,12 @@ def look() -> int:
 
 
 @app.task  # type: ignore[untyped-decorator]  # likewise
+def tell() -> int:
+    """There are events to tell others of."""
+    return worker.current().tell()
+
+
+@app.task  # type: ignore[untyped-decorator]  # likewise
 def tick() -> int:
     """A second has passed."""
     return worker.current().tick()

@@ -38,6 +38,7 @@ class Job:
 
     every_seconds: float
     function: Callable[[Fence], object]
+    eager: bool = False  # it tells of events: also done when there are some
 
 
 class Companion(Protocol):
@@ -81,6 +82,10 @@ class Worker:
             log.warning("The database is unreachable (%s); the next look tries again.", error)
             reconnecting.drop_if_broken()
             return 0
+
+    def tell(self) -> int:
+        """Do the jobs that tell of events; one that is busy comes to these, or the next second."""
+        return sum(self._do(name, job) for name, job in self.jobs.items() if job.eager)
 
     def tick(self) -> int:
         """Run what is due and the periodic jobs whose time has come."""

@@ -47,6 +47,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "iam.AuthzResource",
         "iam.AuthzChange",
     ),
+    "Webhooks": (
+        "outbox.WebhookEndpoint",
+        "outbox.WebhookDelivery",
+        "outbox.WebhookAttempt",
+    ),
     "Control plane": (
         "coordination.WorkItem",
         "coordination.Lease",

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from django.db import Error, connections, transaction
 
-from bettercompute import failpoints
+from bettercompute import clock, failpoints
 from bettercompute.coordination import reconnecting
 from bettercompute.failpoints import Failpoint
 from outbox.models import Lane
@@ -196,15 +196,16 @@ class Courier:
             if free > 0:
                 claims = deliveries.claim(lane, limit=free)
                 taken += len(claims)
+                now_ms = clock.now_ms() if claims else 0
                 for claim in claims:
-                    self._send(claim)
+                    self._send(claim, now_ms=now_ms)
         return taken
 
-    def _send(self, claim: Claim) -> None:
+    def _send(self, claim: Claim, *, now_ms: int) -> None:
         if self._outgoing is None:
             self._outgoing = Outgoing()
         try:
-            sent = self._outgoing.send(claim.request(), origin=claim.origin)
+            sent = self._outgoing.send(claim.request(now_ms=now_ms), origin=claim.origin)
         except vault.Unreadable as error:
             log.error("the secret of webhook %s cannot be read: %s", claim.endpoint_id, error)  # noqa: TRY400
             sent = concurrent.futures.Future()

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from bettercompute import clock, sql
+from bettercompute import sql
 from bettercompute.states import EndpointState
 from bettercompute.telemetry import tracing
 from outbox.models import DeliveryStatus, Lane
@@ -27,7 +27,7 @@ CLAIM_SECONDS = 60  # longer than an attempt may take, and writing down what cam
 SLOW_MS = 2_000  # an endpoint that takes longer has a slow one's slots
 GONE_STATUS = 410
 #: Of one endpoint at once, by its lane.
-EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 8, Lane.SLOW: 1}
+EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 32, Lane.SLOW: 1}
 
 # The signature would let whoever reads it here send the message as ours for some minutes.
 _UNSHOWN_HEADERS = {"webhook-signature"}
@@ -50,7 +50,7 @@ class Claim:
     failures: int  # of the endpoint, in a row
     sealed: tuple[str, ...]  # its secrets, the newest first
 
-    def request(self) -> sending.Request:
+    def request(self, *, now_ms: int) -> sending.Request:
         """As it is sent now.
 
         Raises:
@@ -59,7 +59,7 @@ class Claim:
         return sending.Request(
             url=self.url,
             message_id=self.event_id,
-            timestamp=clock.now_ms() // 1_000,
+            timestamp=now_ms // 1_000,
             body=self.body.encode(),
             secrets=[vault.unseal(sealed) for sealed in self.sealed],
         )

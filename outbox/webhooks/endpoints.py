@@ -186,6 +186,20 @@ def disable(endpoint_id: str, *, version: int, tenant_id: str | None, reason: st
     tell_disabled(endpoint_id, tenant_id=tenant_id, reason=reason)
 
 
+def disable_by_operator(endpoint_id: str) -> None:
+    """Send nothing more until somebody who manages it enables it again.
+
+    Raises:
+        errors.NotFound: there is no such endpoint.
+        errors.InvalidState: it is disabled already.
+    """
+    with transaction.atomic():
+        version, state, tenant_id, *_ = _lock(endpoint_id, None)
+        if state != EndpointState.ENABLED:
+            raise errors.InvalidState("It is disabled already.")
+        disable(endpoint_id, version=version, tenant_id=tenant_id, reason=REQUEST)
+
+
 def disable_deserted() -> int:
     """Disable the endpoints whose owners may not be told any more; answers how many."""
     done = 0

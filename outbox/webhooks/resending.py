@@ -104,7 +104,7 @@ def _claim(endpoint: WebhookEndpoint) -> Claim | None:
 
 def _send(claim: Claim) -> Attempt:
     try:
-        request = claim.request()
+        request = claim.request(now_ms=clock.now_ms())
     except vault.Unreadable as error:
         return deliveries.unreadable_secret(error)
     return courier.send_now(request)

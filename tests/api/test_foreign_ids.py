@@ -17,10 +17,8 @@ from django.http import HttpResponse
 from bettercompute import clock
 from bettercompute.iam import policies
 from nodes import maintenance
-from outbox.models import WebhookDelivery
-from outbox.webhooks import endpoints
 from reservations.feeds import keeping
-from tests.support import cast, make, routes, valid_requests
+from tests.support import cast, make, routes, valid_requests, webhooks
 from tests.support.cast import Api
 
 pytestmark = [
@@ -64,16 +62,8 @@ def theirs() -> Theirs:
         reason="new fans",
         account_id=alice.account_id,
     )
-    webhook, _ = endpoints.create(alice, endpoints.Draft("https://hooks.example.com/"))
-    delivery = WebhookDelivery.objects.create(
-        id="whd_01kb2v9q3n8x4t6m2h5r7w1y0z0123456789",
-        endpoint=webhook,
-        event_id="evt_01kb2v9q3n8x4t6m2h5r7w1y0z",
-        event_type="pool.created",
-        subject=f"pool/{pool.pk}",
-        body="{}",
-        event_time=clock.now(),
-    )
+    webhook, _ = webhooks.endpoint("https://hooks.example.com/")
+    delivery = webhooks.sent(webhook)
     ids = {
         "tenant_id": alice.tenant_id,
         "pool_id": pool.pk,

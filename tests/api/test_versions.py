@@ -18,14 +18,14 @@ from bettercompute.iam.models import Policy
 from nodes import eligibility, maintenance
 from nodes.models import MaintenanceWindow, Node
 from nodes.operations import maintenance as operation
-from outbox.models import Event, WebhookDelivery
+from outbox.models import Event
 from outbox.webhooks import endpoints
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
 from reservations.models import Reservation
 from reservations.series import rows
-from tests.support import cast, make, routes
+from tests.support import cast, make, routes, webhooks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("C2", "A5")]
 
@@ -86,16 +86,8 @@ def world() -> World:
         account_id=alice.account_id,
     )
     series = make.series(alice, pool)
-    webhook, _ = endpoints.create(alice, endpoints.Draft("https://hooks.example.com/"))
-    delivery = WebhookDelivery.objects.create(
-        id="whd_a",
-        endpoint=webhook,
-        event_id="evt_a",
-        event_type="pool.created",
-        subject=f"pool/{pool.pk}",
-        body="{}",
-        event_time=clock.now(),
-    )
+    webhook, _ = webhooks.endpoint("https://hooks.example.com/")
+    delivery = webhooks.sent(webhook)
     event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return World(
         pool=pool,

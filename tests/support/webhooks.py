@@ -4,8 +4,9 @@ from typing import Any
 
 from django.db import transaction
 
+from bettercompute import clock, ids
 from outbox import dispatch, events
-from outbox.models import WebhookEndpoint
+from outbox.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from outbox.webhooks import courier, endpoints, sink
 from tests.support import cast, horizon
 from tests.support.receivers import Receiver
@@ -18,6 +19,25 @@ def endpoint(
     url = door if isinstance(door, str) else door.url
     draft = endpoints.Draft(url, **changes)
     return endpoints.create(cast.caller(name), draft, platform=platform)
+
+
+def sent(to: WebhookEndpoint) -> WebhookDelivery:
+    """A delivery as it looks after it was refused once, in one transaction with the test."""
+    event_id = ids.new("evt")
+    made = WebhookDelivery.objects.create(
+        id=f"whd_{event_id.removeprefix('evt_')}{to.pk[-10:]}",
+        endpoint=to,
+        event_id=event_id,
+        event_type="pool.created",
+        subject="pool/pool_a",
+        body="{}",
+        event_time=clock.now(),
+        attempts=1,
+    )
+    WebhookAttempt.objects.create(
+        delivery=made, number=1, started_at=clock.now(), response_status=500, latency_ms=12
+    )
+    return made
 
 
 def publish(tenant: str = "acme", kind: str = "pool.created", subject: str = "pool/pool_a") -> None:

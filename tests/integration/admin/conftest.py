@@ -23,7 +23,7 @@ from pools.budgets import NewBudget
 from pools.models import Pool
 from reservations.feeds import keeping
 from reservations.models import Reservation
-from tests.support import cast, make
+from tests.support import cast, make, webhooks
 
 HOUR = timedelta(hours=1)
 FORBID = 'forbid (principal, action == Action::"compute:reservations:create", resource);'
@@ -83,6 +83,7 @@ def world() -> World:
     with audit.act(cast.account("olga"), node, "Look", why="it was there") as entry:
         entry.done("seen")
     dispatch.drain("deaf", Deaf(), fence=make.fence)
+    webhooks.sent(webhooks.endpoint("https://hooks.example.com/")[0])
     return World(pool, node, active, pending, token, secret)
 
 

@@ -17,7 +17,7 @@ from nodes import eligibility, enrollment
 from nodes.models import Device, Enrollment, Node
 from nodes.protocol import signing
 from outbox import dispatch
-from outbox.models import Cursor
+from outbox.models import Cursor, Event, WebhookEndpoint
 from pools import limits
 from pools.models import Budget, QuotaUsage
 from reservations.models import Reservation, Series
@@ -229,6 +229,17 @@ class TestTheRest:
         do(olga, "outbox_cursor", "forget", cursor.pk)
         assert not Cursor.objects.filter(pk=cursor.pk).exists()
         assert_audited(cursor, "Forget", "forgotten")
+
+    @pytest.mark.rule("A6")
+    def test_a_disabled_webhook_is_sent_nothing_and_says_so(
+        self, world: World, olga: Client
+    ) -> None:
+        row = WebhookEndpoint.objects.get()
+        assert "until somebody" in ask(olga, "outbox_webhookendpoint", "disable", row.pk)
+        do(olga, "outbox_webhookendpoint", "disable", row.pk)
+        assert Event.objects.filter(type="webhook.disabled", subject=f"webhook/{row.pk}").exists()
+        assert_audited(row, "Disable", "nothing any more")
+        assert "It is disabled" in ask(olga, "outbox_webhookendpoint", "disable", row.pk)
 
     def test_a_revoked_token_is_refused(self, world: World, olga: Client) -> None:
         assert "from their next request on" in ask(olga, "iam_apitoken", "revoke", world.token.pk)

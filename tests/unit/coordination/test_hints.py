@@ -86,3 +86,11 @@ def test_publishing_to_a_really_dead_broker_fails_quickly_and_quietly(sender, mo
         assert failed.wait(timeout=5)
     finally:
         celery.app.pool.force_close_all()
+
+
+def test_the_hint_that_there_are_events_names_the_task_that_tells_of_them(published):
+    assert tasks.tell.name == hints.TELL
+    assert hints.TELL in celery.app.tasks
+    teller = hints.Sender(hints.TELL)
+    teller.wanted.set()
+    assert published.acquire(timeout=1)
