@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 _UNSTEADY = re.compile(
     r"(?P<gpu>GPU-[0-9a-f-]{36})"
+    r"|(?P<secret>whsec_[A-Za-z0-9+/=]+)"
     r"|\b(?P<id>[a-z]{2,6}_[0-9a-z]{20,}(?:_[0-9a-zA-Z]+)?)\b"
     r"|\b(?P<key>[0-9a-f]{32})\b"
     r"|(?P<server>https?://(?:localhost|127\.0\.0\.1):\d+)"

@@ -91,7 +91,7 @@ def test_webhooks_are_listed_with_how_they_fare(run: Run, serve: Serve) -> None:
     first, second, third = run("webhooks").out.splitlines()[1:]
     assert first.split()[:5] == [
         "whk_1",
-        "works",
+        "enabled",
         "https://hooks.example.com/gpus",
         "reservation.*",
         "never",
