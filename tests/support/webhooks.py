@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from bettercompute import clock, ids
 from outbox import dispatch, events
 from outbox.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from outbox.webhooks import courier, endpoints, sink
+from tests.conftest import SimulatedClock
 from tests.support import cast, horizon
 from tests.support.receivers import Receiver
 
@@ -61,3 +62,10 @@ def send_until_quiet() -> None:
     """As many looks as find something."""
     while send():
         pass
+
+
+def at_the_receivers_time(clock: SimulatedClock) -> None:
+    """A receiver judges by its own clock: the machine's."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        clock.set(cursor.fetchone()[0])

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from standardwebhooks import Webhook
 from standardwebhooks.webhooks import WebhookVerificationError
 
@@ -16,7 +16,14 @@ from outbox.webhooks import deliveries, endpoints, schedule, upkeep
 from outbox.webhooks.endpoints import Draft
 from tests.support import cast, make
 from tests.support.receivers import Reply, receiver
-from tests.support.webhooks import dispatched, endpoint, publish, send, send_until_quiet
+from tests.support.webhooks import (
+    at_the_receivers_time,
+    dispatched,
+    endpoint,
+    publish,
+    send,
+    send_until_quiet,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
 
@@ -25,13 +32,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
 def door():
     with receiver() as running:
         yield running
-
-
-def at_the_receivers_time(clock):
-    """A receiver judges by its own clock: the machine's."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        clock.set(cursor.fetchone()[0])
 
 
 def test_an_event_reaches_the_receiver_signed_as_standard_webhooks_has_it(clock, door):
