@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import queue
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,10 +18,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from bettercompute.cli import contexts as stored
-from bettercompute.cli import private, times
+from bettercompute.cli import offering, private, times
 from bettercompute.cli import session as sessions
-from bettercompute.cli.output import printable
+from bettercompute.cli.offering import Named
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
 
@@ -36,21 +34,9 @@ ANSWER_SECONDS = 1.5
 FRESH_MS = 30_000
 OFFERED_MAX = 100
 
-Named = list[tuple[str, str]]  # what is typed, and what is said of it
 Ask = Callable[["Client"], Named]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-#: What is offered lands on a command line as it is, so nothing that a shell would act on.
-_TYPEABLE = re.compile(r"[\w@][\w@.:+-]*\Z")
 LIVE = ("awaiting-confirmation", "pending", "placed", "binding", "active")
-
-
-def contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The contexts that are configured."""
-    try:
-        found = stored.load(stored.directory(os.environ)).contexts
-    except (private.Unusable, OSError):
-        return []
-    return _items([(name, each.url) for name, each in found.items()], incomplete)
 
 
 def _offering(kind: str, ask: Ask) -> Completer:
@@ -59,14 +45,14 @@ def _offering(kind: str, ask: Ask) -> Completer:
     def complete(
         context: click.Context, _: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        return _items(_known(context, kind, ask), incomplete)
+        return offering.items(_known(context, kind, ask), incomplete)
 
     return complete
 
 
 def _pool(pool: "Pool") -> tuple[str, str]:
     """By name, or by id where a shell would act on the name."""
-    name = pool.name if _TYPEABLE.match(pool.name) else pool.id
+    name = pool.name if offering.is_typeable(pool.name) else pool.id
     return name, f"{pool.free} of {pool.total} free"
 
 
@@ -103,14 +89,6 @@ policies = _offering(
 webhooks = _offering(
     "webhooks", lambda client: [(each.id, each.url) for each in _some(client.webhooks.list())]
 )
-
-
-def _items(named: Named, incomplete: str) -> list[CompletionItem]:
-    return [
-        CompletionItem(name, help=printable(about).replace("\n", " "))
-        for name, about in named
-        if name.startswith(incomplete) and _TYPEABLE.match(name)
-    ]
 
 
 def _known(context: click.Context, kind: str, ask: Ask) -> Named:

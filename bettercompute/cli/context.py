@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bettercompute.cli import completing, contexts, settings
+from bettercompute.cli import contexts, offering, settings
 from bettercompute.cli import session as sessions
 from bettercompute.cli.contexts import Config, Context
 from bettercompute.cli.groups import Collection
@@ -102,7 +102,7 @@ def add(
 
 
 @context.command("set")
-@click.argument("name", type=ContextName(), shell_complete=completing.contexts)
+@click.argument("name", type=ContextName(), shell_complete=offering.contexts)
 @_OUTPUT
 @_TOKEN
 @sessions.command
@@ -132,7 +132,7 @@ def set_(
 
 
 @context.command()
-@click.argument("name", type=ContextName(), shell_complete=completing.contexts)
+@click.argument("name", type=ContextName(), shell_complete=offering.contexts)
 @sessions.command
 def use(session: Session, *, name: str) -> None:
     """Have commands use this context where no other is named."""
@@ -147,7 +147,7 @@ def use(session: Session, *, name: str) -> None:
 
 
 @context.command()
-@click.argument("name", type=ContextName(), shell_complete=completing.contexts)
+@click.argument("name", type=ContextName(), shell_complete=offering.contexts)
 @sessions.command
 def remove(session: Session, *, name: str) -> None:
     """Forget a context and its token. The token works on: tokens revoke ends it."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from bettercompute.cli import settings
+from bettercompute.cli import offering, settings
 from bettercompute.cli.output import Format, Output
 
 if TYPE_CHECKING:
@@ -129,14 +128,6 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return keep
 
 
-def _contexts(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from bettercompute.cli import completing
-
-    return completing.contexts(context, parameter, incomplete)
-
-
 _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
     click.option(
         "--output",
@@ -191,7 +182,7 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
         metavar="NAME",
         expose_value=False,
         callback=_set("context"),
-        shell_complete=_contexts,
+        shell_complete=offering.contexts,
         help="Use this context: better-compute context list.",
     ),
 )

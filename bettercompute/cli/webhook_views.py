@@ -124,7 +124,9 @@ def _attempt(found: Attempt, reader: Reader) -> Sequence[str | Cell]:
 def _state(found: Webhook) -> Cell:
     if found.state is EndpointState.DISABLED:
         return Cell("disabled", "red")
-    return Cell("failing", "yellow") if found.failing_since is not None else Cell("enabled", "green")
+    return (
+        Cell("failing", "yellow") if found.failing_since is not None else Cell("enabled", "green")
+    )
 
 
 def _types(found: Webhook) -> str:
