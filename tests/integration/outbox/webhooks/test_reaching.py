@@ -200,6 +200,7 @@ def test_names_whose_zone_is_dead_delay_no_name_that_answers() -> None:
                 )
                 for number in range(3 * resolving.OTHER_THREADS)
             ]
+            await asyncio.sleep(0)  # each of them has asked
             try:
                 working = await sender.send(receivers.message(url))
                 return working, (await asyncio.gather(*dead))[-1]
