@@ -35,3 +35,15 @@ class CurrentTransaction(models.Func):
     function = "pg_current_xact_id"
     template = "%(function)s()"
     output_field = Xid8Field()
+
+
+class Int8MultirangeField(models.Field):  # type: ignore[type-arg]  # not subscriptable at run time
+    """A set of whole numbers as few ranges, ``int8multirange``."""
+
+    def db_type(self, connection: Any) -> str:
+        """The column type."""
+        return "int8multirange"
+
+    def from_db_value(self, value: Any, *_: Any) -> str:
+        """As people read it: ``{[1,5), [7,9)}``."""
+        return str(value)

@@ -41,6 +41,7 @@ PREFIXES = (
     "cmd",  # command to a node
     "evt",  # event
     "whk",  # webhook endpoint
+    "aud",  # entry of the audit
     "req",  # one HTTP request
     "hold",  # one extension under way
     "own",  # one process, as an owner of leases

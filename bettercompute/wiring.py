@@ -58,6 +58,8 @@ TICKS: tuple[Tick, ...] = (
     Tick("capacity-offers", 600, "pools.capacity_offers:sweep"),
     Tick("retention", 3_600, "outbox.retention:sweep", fenced=True),
     Tick("webhooks", 60, "outbox.webhooks.upkeep:run", fenced=True),
+    Tick("audit-seal", 60, "bettercompute.audit.sealing:seal", fenced=True),
+    Tick("audit-retention", 3_600, "bettercompute.audit.sealing:forget", fenced=True),
 )
 
 # Who is told of events, by the sink's id: objects with ``deliver(events)``, or with
@@ -70,6 +72,7 @@ COMPANIONS: tuple[str, ...] = ("outbox.webhooks.courier:current",)
 # Tuples of functions that answer a list of findings; empty is well.
 CHECKS: tuple[str, ...] = (
     "bettercompute.coordination.checks:ALL",
+    "bettercompute.audit.checks:ALL",
     "bettercompute.iam.checks:ALL",
     "outbox.checks:ALL",
     "outbox.webhooks.checks:ALL",

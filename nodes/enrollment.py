@@ -8,6 +8,8 @@ from datetime import datetime
 from django.db import transaction
 
 from bettercompute import errors, ids, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from nodes.protocol import signing
 
 ENROLLMENT = sql.load(__package__, "enrollment")
@@ -43,14 +45,17 @@ class KeyTaken(errors.Conflict):
 def create(*, node_id: str, valid_seconds: int = VALID_SECONDS) -> EnrolmentToken:
     """Give out the right to become this node's agent, once."""
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    row = ENROLLMENT.one(
-        "create",
-        id=ids.new("enr"),
-        node_id=node_id,
-        token_hash=_hash(token),
-        seconds=valid_seconds,
-    )
-    assert row is not None
+    with transaction.atomic():
+        row = ENROLLMENT.one(
+            "create",
+            id=ids.new("enr"),
+            node_id=node_id,
+            token_hash=_hash(token),
+            seconds=valid_seconds,
+        )
+        assert row is not None
+        about = Thing("node", node_id)
+        entries.record("compute:nodes:allow-enrolment", about, tenant_id="", until=row[0])
     return EnrolmentToken(token, row[0])
 
 
@@ -73,6 +78,7 @@ def enroll(*, token: str, public_key: bytes) -> Enrolled:
     ENROLLMENT.run("add_key", kid=kid, node_id=node_id, public_key=public_key)
     if ENROLLMENT.one("owner_of_key", kid=kid) != (node_id, True):
         raise KeyTaken
+    entries.record("compute:nodes:enrol", Thing("node", node_id), tenant_id="", key=kid)
     return Enrolled(node_id, kid)
 
 

@@ -8,6 +8,8 @@ skip them without a sign. So the cluster's identity is stored, a dispatcher stop
 from django.db import transaction
 
 from bettercompute import sql
+from bettercompute.acts import NOTHING
+from bettercompute.audit import entries
 
 CLUSTER = sql.load(__package__, "cluster")
 
@@ -51,4 +53,5 @@ def rebase() -> bool:
     with transaction.atomic(durable=True):
         for statement in ("unbound", "lock", "rebase_events", "rebase_changes", "adopt"):
             CLUSTER.run(statement)
+        entries.record("compute:events:rebase", NOTHING, tenant_id="")
     return True

@@ -16,6 +16,8 @@ from typing import Protocol, runtime_checkable
 from django.db import transaction
 
 from bettercompute import failpoints, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.coordination import leases
 from bettercompute.coordination.fencing import Fence, LeaseLost
 from bettercompute.errors import InvalidState
@@ -129,7 +131,10 @@ def forget(sink_id: str) -> bool:
     with transaction.atomic():
         if leases.current(f"singleton:{lease_name(sink_id)}") is not None:
             raise InvalidState(f"A worker delivers to {sink_id}: it is still in use.")
-        return DISPATCH.run("forget", sink=sink_id) == 1
+        forgotten = DISPATCH.run("forget", sink=sink_id) == 1
+        if forgotten:
+            entries.record("compute:events:forget-cursor", Thing("sink", sink_id), tenant_id="")
+        return forgotten
 
 
 def _cursor(sink_id: str) -> Position:

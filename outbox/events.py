@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bettercompute import ids, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
+from bettercompute.audit.entries import Told
 from bettercompute.coordination import hints
 from bettercompute.telemetry import tracing
 from outbox import catalog
@@ -29,7 +32,7 @@ def publish(type: str, *, tenant_id: str, subject: str, data: Mapping[str, Any])
 
 
 def publish_many(events: Iterable[NewEvent]) -> None:
-    """Write several events, in this order, in one statement.
+    """Write several events, in this order, in one statement; with them, who made them happen.
 
     Raises:
         KeyError: the catalog does not have the type: a mistake of ours.
@@ -40,6 +43,9 @@ def publish_many(events: Iterable[NewEvent]) -> None:
         return
     EVENTS.run(
         "publish",
+        entries=entries.of_events(
+            Told(event.type, event.tenant_id, Thing.of_subject(event.subject)) for event in rows
+        ),
         ids=[ids.new("evt") for _ in rows],
         types=[event.type for event in rows],
         tenants=[event.tenant_id for event in rows],

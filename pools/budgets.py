@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo
 from django.db import IntegrityError, transaction
 
 from bettercompute import errors, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.pages import zones
 from bettercompute.web import etags
 from pools.models import Budget, BudgetPeriod, Pool
@@ -107,7 +109,7 @@ def create(tenant_id: str, new: NewBudget) -> Budget:
     _check_period(new)
     try:
         with transaction.atomic():
-            return Budget.objects.create(
+            budget = Budget.objects.create(
                 tenant_id=tenant_id,
                 pool=new.pool,
                 name=new.name,
@@ -117,6 +119,8 @@ def create(tenant_id: str, new: NewBudget) -> Budget:
                 starts_at=new.starts_at,
                 ends_at=new.ends_at,
             )
+            _record("create", budget, after=new.gpu_milli_hours)
+            return budget
     except IntegrityError as error:
         if "budget_name_once_per_tenant" not in str(error):
             raise
@@ -137,8 +141,10 @@ def change(budget_id: str, *, gpu_milli_hours: int, if_match: frozenset[int] | N
         if budget is None:
             raise errors.NotFound(f"There is no budget {budget_id}.")
         etags.require(budget.version, if_match)
+        before = budget.gpu_milli_hours
         budget.gpu_milli_hours, budget.version = gpu_milli_hours, budget.version + 1
         budget.save(update_fields=["gpu_milli_hours", "version"])
+        _record("change", budget, before=before, after=gpu_milli_hours)
 
 
 def remove(budget_id: str) -> None:
@@ -147,9 +153,22 @@ def remove(budget_id: str) -> None:
     Raises:
         errors.NotFound: there is none.
     """
-    removed, _ = Budget.objects.filter(pk=budget_id).delete()
-    if not removed:
-        raise errors.NotFound(f"There is no budget {budget_id}.")
+    with transaction.atomic():
+        budget = Budget.objects.select_for_update().filter(pk=budget_id).first()
+        if budget is None:
+            raise errors.NotFound(f"There is no budget {budget_id}.")
+        _record("remove", budget, before=budget.gpu_milli_hours)
+        budget.delete()
+
+
+def _record(verb: str, budget: Budget, **gpu_milli_hours: int) -> None:
+    entries.record(
+        f"compute:budgets:{verb}",
+        Thing("budget", budget.pk),
+        tenant_id=budget.tenant_id,
+        name=budget.name,
+        gpuMilliHours=gpu_milli_hours,
+    )
 
 
 def _check_name(name: str) -> None:

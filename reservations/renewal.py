@@ -5,6 +5,8 @@ from datetime import timedelta
 from django.db import transaction
 
 from bettercompute import errors, states
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.iam.callers import Caller
 from bettercompute.web import etags
 from reservations import lifecycle, queries, rights
@@ -31,6 +33,9 @@ def renew(
         # The reconciler's next look stays where it was: it finds the later deadline then.
         deadline = reservation.read_at + timedelta(seconds=reservation.lease_seconds)
         lifecycle.amend(reservation, {"lease_until": deadline})
+        entries.record(
+            "compute:reservations:renew", Thing("reservation", reservation_id), until=deadline
+        )
     return reservation
 
 

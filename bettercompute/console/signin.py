@@ -4,18 +4,24 @@ from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.contrib import auth
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from bettercompute import acts, errors
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.errors import RateLimited
+from bettercompute.iam import accounts, callers
 from bettercompute.pages import rendering
 from bettercompute.web import limits, problems
 
 WRONG = "That username and password do not belong together. Check both, also capitals."
 TEXT_MAX = 256
+SIGN_IN, SIGN_OUT = "iam:accounts:sign-in", "iam:accounts:sign-out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +50,24 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _too_many(request, Page(action, username), error)
     account = auth.authenticate(request, username=username, password=_text(request, "password"))
     if account is None:
+        # Whatever else was typed may be a password in the wrong field.
+        acts.attempt(SIGN_IN, Thing("account", accounts.id_of(username)))
+        acts.refused(errors.Unauthenticated(WRONG))
         page = Page(action, username, WRONG)
         return rendering.render(request, "console/login.html", page, status=400)
-    auth.login(request, account)
+    with transaction.atomic():
+        auth.login(request, account)
+        acts.identify(callers.actor(callers.of_account(account)))
+        entries.record(SIGN_IN, Thing("account", account.pk), tenant_id="")
     return redirect(onward)
 
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
+    if request.user.is_authenticated:
+        acts.identify(callers.actor(callers.of_account(request.user)))
+        with transaction.atomic():
+            entries.record(SIGN_OUT, Thing("account", request.user.pk), tenant_id="")
     auth.logout(request)
     return redirect("login")
 

@@ -9,6 +9,8 @@ from django.db import transaction
 from django.db.models import BooleanField, Case, QuerySet, Value, When
 from django.http import HttpRequest
 
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.columns import ComputeNow
 from bettercompute.coordination import heartbeats, roles, workqueue
 from bettercompute.coordination.models import Heartbeat, Lease, WorkItem
@@ -96,6 +98,7 @@ def _requeue_effect(account: Any, row: WorkItem) -> Effect:
 def _requeue(account: Any, row: WorkItem, answers: Mapping[str, Any]) -> Outcome:
     with transaction.atomic():
         workqueue.enqueue(row.kind, row.key)
+        entries.record("compute:work:look-now", Thing(row.kind, row.key), tenant_id="")
     return Outcome("it is due now")
 
 

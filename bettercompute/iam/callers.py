@@ -8,7 +8,8 @@ a caller of a tenant the account does not belong to: such a tenant answers NOT_F
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bettercompute import sql
+from bettercompute import acts, sql
+from bettercompute.acts import Actor
 from bettercompute.errors import AccessDenied, InvalidInput, NotFound
 from bettercompute.iam.models import Account, ApiToken
 
@@ -73,6 +74,7 @@ def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:
         seat = _operator_seat(tenant_id)
     if seat is None:
         raise NotFound(f"There is no tenant {tenant_id}, or you do not belong to it.")
+    acts.acting_for(identity.account_id, tenant_id=seat.tenant_id, role=seat.role)
     known = isinstance(who, Identity)
     return Caller(
         tenant_id=seat.tenant_id,
@@ -135,6 +137,18 @@ def of_account(account: Account) -> Identity:
         is_operator=is_operator(account),
         time_zone=account.time_zone,
         seats=tuple(Seat(*row) for row in rows),
+    )
+
+
+def actor(identity: Identity) -> Actor:
+    """Who it is, as the audit tells it; for which tenant, ``for_tenant`` says."""
+    return Actor(
+        account_id=identity.account_id,
+        username=identity.username,
+        operator=identity.is_operator,
+        via="session" if identity.token_id is None else "token",
+        token_id=identity.token_id or "",
+        token_name=identity.token_name or "",
     )
 
 

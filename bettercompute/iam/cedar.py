@@ -32,6 +32,7 @@ _RESOURCE_TYPES = {
     "nodes": "Node",
     "webhooks": "Webhook",
     "events": "EventLog",
+    "audit": "Audit",
 }
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import structlog
 
+from bettercompute import acts
+from bettercompute.acts import Thing
 from bettercompute.errors import AccessDenied, Unavailable
 from bettercompute.iam import cedar, explain, policies
 from bettercompute.iam.callers import Caller
@@ -100,6 +102,8 @@ def decide(
         decision = judge(compiled, caller, action, resource_id=resource_id, attributes=attributes)
         span.set("better_compute.effect", decision.effect)
     metrics.DECISIONS.labels(decision.effect).inc()
+    kind = cedar.resource_type(action).lower()
+    acts.decided(action, Thing(kind, resource_id), policies=decision.policies)
     return decision
 
 

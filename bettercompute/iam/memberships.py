@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import cast
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.errors import FieldError, InvalidInput
 from bettercompute.iam.callers import RoleName
 from bettercompute.iam.models import Account, Membership, Role, Tenant
@@ -22,16 +25,27 @@ class Absence(StrEnum):
 
 def add(account: Account, tenant: Tenant, *, role: Role = Role.MEMBER) -> Membership:
     """Give an account a role at a tenant; a role it already has there is replaced."""
-    membership, _ = Membership.objects.update_or_create(
-        account=account, tenant=tenant, defaults={"role": role}
-    )
+    with transaction.atomic():
+        membership, _ = Membership.objects.update_or_create(
+            account=account, tenant=tenant, defaults={"role": role}
+        )
+        _record("add", account, tenant, role=role)
     return membership
 
 
 def remove(account: Account, tenant: Tenant) -> bool:
     """Take an account out of a tenant; its tokens there stop working at once."""
-    deleted, _ = Membership.objects.filter(account=account, tenant=tenant).delete()
+    with transaction.atomic():
+        deleted, _ = Membership.objects.filter(account=account, tenant=tenant).delete()
+        if deleted:
+            _record("remove", account, tenant)
     return deleted > 0
+
+
+def _record(verb: str, account: Account, tenant: Tenant, **detail: object) -> None:
+    about = Thing("account", account.pk)
+    action = f"iam:memberships:{verb}"
+    entries.record(action, about, tenant_id=tenant.pk, username=account.username, **detail)
 
 
 def roles(tenant_id: str) -> dict[str, RoleName]:

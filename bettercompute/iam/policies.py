@@ -6,6 +6,7 @@ platform's nodes. The shipped policies of each role are code (``policies/default
 first in every set.
 """
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Length
 
 from bettercompute import sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.errors import Conflict, InvalidInput, NotFound, PreconditionFailed
 from bettercompute.iam import access, cedar, rehearsal
 from bettercompute.iam.callers import Caller
@@ -86,6 +89,7 @@ def create(caller: Caller, *, draft: Draft, platform: bool = False) -> Policy:
         )
         policy.save(force_insert=True)
         policy.refresh_from_db(fields=["created_at"])
+        _record("create", policy, after=_told(policy))
     return policy
 
 
@@ -103,16 +107,20 @@ def replace(
         policy = _lock_for_writing(caller, policy_id, if_match)
         validate(draft.text, platform=policy.tenant_id is None)
         _require_room(policy.tenant_id, draft, replaced=policy.pk)
+        before = _told(policy)
         policy.name, policy.text, policy.enabled = draft.name, draft.text, draft.enabled
         policy.version += 1
         policy.save(update_fields=["name", "text", "enabled", "version"])
+        _record("replace", policy, before=before, after=_told(policy))
     return policy
 
 
 def delete(caller: Caller, policy_id: str, *, if_match: frozenset[int] | None = None) -> None:
     """Remove a policy; it stops applying with the next request."""
     with transaction.atomic(durable=True):
-        _lock_for_writing(caller, policy_id, if_match).delete()
+        policy = _lock_for_writing(caller, policy_id, if_match)
+        _record("delete", policy, before=_told(policy))
+        policy.delete()
 
 
 def get(caller: Caller, policy_id: str) -> Policy:
@@ -183,6 +191,19 @@ def _read_texts(tenant_id: str) -> tuple[tuple[str, str], list[tuple[str, str]]]
     fingerprint = ",".join(f"{policy_id}:{version}" for policy_id, version, _, _ in rows)
     key = (tenant_id, fingerprint) if fingerprint else ("", "")
     return key, [(name, text) for _, _, name, text in rows]
+
+
+def _record(verb: str, policy: Policy, **detail: object) -> None:
+    about = Thing("policy", policy.pk)
+    entries.record(f"iam:policies:{verb}", about, tenant_id=policy.tenant_id or "", **detail)
+
+
+def _told(policy: Policy) -> dict[str, object]:
+    """What the audit says of a version; the text's digest says whether another is the same."""
+    digest = hashlib.sha256(policy.text.encode()).hexdigest()
+    enabled, version = policy.enabled, policy.version
+    told = {"name": policy.name, "enabled": enabled, "version": version, "textSha256": digest}
+    return {**told, "text": policy.text}
 
 
 def _require_writer(caller: Caller, tenant_id: str | None) -> None:

@@ -2,13 +2,19 @@
 
 from django.db import transaction
 
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.errors import NotFound, PreconditionFailed
 from bettercompute.iam.models import Tenant
 
 
 def create(*, slug: str, name: str) -> Tenant:
     """A new tenant."""
-    return Tenant.objects.create(slug=slug, name=name)
+    with transaction.atomic():
+        tenant = Tenant.objects.create(slug=slug, name=name)
+        about = Thing("tenant", tenant.pk)
+        entries.record("iam:tenants:create", about, tenant_id=tenant.pk, slug=slug, name=name)
+    return tenant
 
 
 def rename(tenant_id: str, *, name: str, if_match: frozenset[int] | None = None) -> None:
@@ -24,5 +30,8 @@ def rename(tenant_id: str, *, name: str, if_match: frozenset[int] | None = None)
             raise NotFound(f"There is no tenant {tenant_id}.")
         if if_match is not None and tenant.version not in if_match:
             raise PreconditionFailed(version=tenant.version)
+        before = tenant.name
         tenant.name, tenant.version = name, tenant.version + 1
         tenant.save(update_fields=["name", "version"])
+        about = Thing("tenant", tenant_id)
+        entries.record("iam:tenants:rename", about, tenant_id=tenant_id, before=before, after=name)

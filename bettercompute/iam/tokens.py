@@ -14,7 +14,9 @@ from datetime import datetime
 
 from django.db import models, transaction
 
-from bettercompute import sql
+from bettercompute import acts, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput, NotFound, Unauthenticated
 from bettercompute.iam.callers import Caller, Identity, Seat
 from bettercompute.iam.models import Account, ApiToken, Tenant
@@ -23,6 +25,7 @@ TOKENS = sql.load(__package__, "tokens")
 
 NAME_MAX = 100
 SECRET_BYTES = 32
+USE = "iam:tokens:use"
 _SHAPE = re.compile(r"bct_([0-9a-z]{26})_([a-z2-7]{52})\Z")
 # Compared against when there is no such token, so that both answers take the same steps.
 _NO_HASH = "0" * 64
@@ -68,7 +71,9 @@ def find(plaintext: str) -> Found:
     """
     shape = _SHAPE.match(plaintext)
     if shape is None:
+        acts.attempt(USE, Thing("token", ""))
         raise Unauthenticated("This is no API token: one looks like bct_<id>_<secret>.")
+    acts.attempt(USE, Thing("token", f"tok_{shape[1]}"))
     row = TOKENS.one("find", id=f"tok_{shape[1]}")
     known_hash = _NO_HASH if row is None else row[1]
     matches = hmac.compare_digest(known_hash, _hash(shape[2]))
@@ -114,7 +119,10 @@ def create(
         raise InvalidInput.at("name", "must not be blank")
     account = Account.objects.get(pk=caller.account_id)
     tenant = Tenant.objects.get(pk=caller.tenant_id)
-    return mint(account, tenant, name=name, expires_at=expires_at)
+    with transaction.atomic(durable=True):
+        token, plaintext = mint(account, tenant, name=name, expires_at=expires_at)
+        entries.record("iam:tokens:create", Thing("token", token.pk), name=name, until=expires_at)
+    return token, plaintext
 
 
 def revoke(caller: Caller, token_id: str) -> ApiToken:
@@ -126,13 +134,15 @@ def revoke(caller: Caller, token_id: str) -> ApiToken:
         NotFound: there is no such token at the caller's tenant, or it is another member's.
     """
     with transaction.atomic(durable=True):
-        TOKENS.run(
+        revoked = TOKENS.run(
             "revoke",
             id=token_id,
             tenant_id=caller.tenant_id,
             account_id=caller.account_id,
             anyones=caller.role == "admin",
         )
+        if revoked:
+            entries.record("iam:tokens:revoke", Thing("token", token_id))
         token = visible(caller).filter(pk=token_id).first()
     if token is None:
         raise NotFound(f"There is no token {token_id}, or you may not see it.")

@@ -1,7 +1,8 @@
 """Who did what, and why: written before it is done, completed when it is.
 
 An entry that still says *begun* tells that the process ended in between: what became of it is in
-the events of the thing. Entries are Django's own, so a page's history shows them.
+the events of the thing. Entries are Django's own, so a page's history shows them. What came of it
+is told in the transaction that does it by ``bettercompute.audit``, with this reason.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db import models
 
-from bettercompute import clock, errors
+from bettercompute import acts, clock, errors
+from bettercompute.acts import Actor, Thing
 
 NAME_MAX = 200  # Django's column
 BEGUN = "begun"
@@ -52,8 +54,18 @@ def act(
         change_message=f"{text} Outcome: {BEGUN}",
     )
     entry = Entry(row, text)
+    thing = Thing(about._meta.model_name or "", "" if adds else str(about.pk))
+    verb = what.partition(":")[0].lower().replace(" ", "-")
+    detail = {"operation": what, "reason": " ".join(why.split())}
+    acts.identify(_operator(account))
     try:
-        yield entry
+        with acts.part(f"admin:{thing.kind}:{verb}", thing, detail):
+            yield entry
     except errors.ApiError as error:
         entry.done(f"refused, {error.message}")
         raise
+
+
+def _operator(account: Any) -> Actor:
+    name = account.get_username()
+    return Actor(account_id=account.pk, username=name, operator=True, via="session")

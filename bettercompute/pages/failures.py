@@ -3,7 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from bettercompute import errors
+from bettercompute import acts, errors
 
 
 def page(request: HttpRequest, status: int, title: str, advice: str) -> HttpResponse:
@@ -24,6 +24,7 @@ def of_error(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     Raises:
         Http404: so that what is hidden and what never was look the same.
     """
+    acts.refused(error)
     if isinstance(error, errors.NotFound):
         raise Http404 from error
     return page(request, error.status, error.title, error.message)

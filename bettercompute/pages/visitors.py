@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirectBase
 from django.shortcuts import redirect, resolve_url
 
-from bettercompute import clock, errors
+from bettercompute import acts, clock, errors
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller, Identity, Seat
 from bettercompute.pages import failures, zones
@@ -68,6 +68,7 @@ def _sign_in(request: HttpRequest) -> HttpResponse:
 
 def _visitor(request: HttpRequest) -> Visitor | None:
     identity = callers.of_account(request.user)  # type: ignore[arg-type]  # checked above
+    acts.identify(callers.actor(identity))
     seat = _seat(identity, request.session.get(TENANT))
     if seat is None:
         return None

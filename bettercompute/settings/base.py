@@ -12,11 +12,13 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 
 DEBUG = False
 SECRET_KEY = ENV.bettercompute_secret_key.get_secret_value()
+SECRET_KEY_FALLBACKS = list(env.keys(ENV.bettercompute_secret_key_fallbacks))
 ALLOWED_HOSTS = [h for h in ENV.bettercompute_allowed_hosts.split(",") if h]
 CSRF_TRUSTED_ORIGINS = [o for o in ENV.bettercompute_trusted_origins.split(",") if o]
 
 INSTALLED_APPS = [
     "bettercompute.coordination",
+    "bettercompute.audit",
     "bettercompute.iam",
     "outbox",
     "nodes",
@@ -127,6 +129,7 @@ WEBHOOK_RETENTION_DAYS = ENV.bettercompute_webhook_retention_days
 # They encrypt the secrets of webhooks, the first of them what is written now; without any, a key
 # made from SECRET_KEY does.
 WEBHOOK_KEYS = env.keys(ENV.bettercompute_webhook_keys)
+AUDIT_RETENTION_DAYS = ENV.bettercompute_audit_retention_days
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["bettercompute.web.authentication.ApiAuthentication"],

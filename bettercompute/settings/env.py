@@ -19,6 +19,7 @@ class Environment(BaseSettings):
     database_url: SecretStr = SecretStr("postgresql:///bettercompute")
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     bettercompute_secret_key: SecretStr = SecretStr("")
+    bettercompute_secret_key_fallbacks: SecretStr = SecretStr("")
     bettercompute_data: Path = Path(".data")
     bettercompute_allowed_hosts: str = ""
     bettercompute_trusted_origins: str = ""
@@ -35,6 +36,7 @@ class Environment(BaseSettings):
     bettercompute_webhook_plain_http: bool = False
     bettercompute_webhook_retention_days: int = Field(default=30, ge=1)
     bettercompute_webhook_keys: SecretStr = SecretStr("")
+    bettercompute_audit_retention_days: int = Field(default=400, ge=30)
 
 
 def database(url: str) -> dict[str, Any]:

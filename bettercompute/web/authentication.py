@@ -8,6 +8,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from bettercompute import acts
 from bettercompute.errors import AccessDenied, Unauthenticated
 from bettercompute.iam import callers, tokens
 from bettercompute.iam.callers import Identity
@@ -29,6 +30,7 @@ class ApiAuthentication(BaseAuthentication):
         presented = request.META.get("HTTP_AUTHORIZATION")
         if presented is not None:
             found = tokens.find(_bearer(presented))
+            acts.identify(callers.actor(found.identity))
             return found.account, found.identity
         return _session(request._request)
 
@@ -63,8 +65,10 @@ def _session(request: HttpRequest) -> tuple[Account, Identity] | None:
     account = getattr(request, "user", None)
     if not isinstance(account, Account):  # nobody is signed in
         return None
+    identity = callers.of_account(account)
+    acts.identify(callers.actor(identity))
     _enforce_csrf(request)
-    return account, callers.of_account(account)
+    return account, identity
 
 
 def _never_called(*_: object) -> HttpResponse:

@@ -2,7 +2,6 @@
 
 import logging
 import logging.config
-import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any
@@ -10,20 +9,9 @@ from typing import Any
 import structlog
 from django.conf import settings
 
-Event = MutableMapping[str, Any]
+from bettercompute import redaction
 
-REDACTED = "[redacted]"
-_SECRET_NAMES = re.compile(
-    r"(?i)(authorization|cookie|password|passwd|secret|token|api[_-]?key|signature|session)"
-)
-_SECRET_VALUES = re.compile(
-    r"bc[tf]_[0-9a-z]{10,}_[a-z2-7]{6,}"  # API tokens, addresses of calendar feeds
-    r"|bce_[A-Za-z0-9_-]{20,}"  # enrolments of nodes
-    r"|node_[0-9a-z]{26}\.\d+\.[A-Za-z0-9_-]{20,}"  # sessions of node agents
-    r"|whsec_[A-Za-z0-9+/=_-]{16,}"  # secrets of webhooks
-    r"|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password of a URL
-)
+Event = MutableMapping[str, Any]
 
 
 class Stderr(logging.StreamHandler[Any]):
@@ -63,27 +51,9 @@ def configure() -> None:
 
 def redact(_logger: Any, _method: str, event: Event) -> Event:
     """Blank what is named like a secret, and what looks like one inside any text."""
-    for name, value in event.items():
-        event[name] = REDACTED if _is_secret(name, value) else _scrub(value)
+    for name, value in redaction.scrub(dict(event)).items():
+        event[name] = value
     return event
-
-
-def _is_secret(name: str, value: object) -> bool:
-    is_identifier = name.endswith(("_id", "_name"))
-    return not is_identifier and isinstance(value, str) and bool(_SECRET_NAMES.search(name))
-
-
-def _scrub(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SECRET_VALUES.sub(REDACTED, value)
-    if isinstance(value, dict):
-        return {
-            key: REDACTED if _is_secret(str(key), item) else _scrub(item)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_scrub(item) for item in value]
-    return value
 
 
 def _standard_library(shared: list[Any]) -> dict[str, Any]:

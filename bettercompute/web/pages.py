@@ -11,7 +11,8 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 from django.template import TemplateDoesNotExist, TemplateSyntaxError, loader
 
-from bettercompute import errors, outages
+from bettercompute import acts, errors, outages
+from bettercompute.acts import Actor
 from bettercompute.web import problems
 
 log = structlog.get_logger(__name__)
@@ -31,8 +32,13 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """403."""
-    return _answer(request, 403, exception or errors.AccessDenied())
+    """403, which the audit is told of where somebody is signed in."""
+    denied = exception or errors.AccessDenied()
+    account = getattr(request, "_cached_user", None)  # asking for it may ask the database
+    if account is not None and account.is_authenticated:
+        acts.identify(Actor(account_id=account.pk, username=account.get_username(), via="session"))
+    acts.refused(problems.translate(denied))
+    return _answer(request, 403, denied)
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -5,6 +5,7 @@ Everything that could hurt further in is refused here: a body too large or neste
 64 bits, and a key given twice, of which two readers might see different ones.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework.parsers import BaseParser
 
+from bettercompute import acts
 from bettercompute.errors import FieldError, InvalidInput, PayloadTooLarge
 
 BODY_BYTES_MAX = 256 * 1024
@@ -45,7 +47,10 @@ class JsonParser(BaseParser):
             PayloadTooLarge: over 256 KiB.
             InvalidInput: not JSON, or JSON that we refuse.
         """
-        return load(stream.read(BODY_BYTES_MAX + 1))
+        raw = stream.read(BODY_BYTES_MAX + 1)
+        # Enough to prove, or to rule out, that a body kept elsewhere is the one that was sent.
+        acts.mention(bodySha256=hashlib.sha256(raw).hexdigest())
+        return load(raw)
 
 
 def load(raw: bytes) -> Json:

@@ -16,7 +16,7 @@ from django.core.exceptions import (
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 
-from bettercompute import errors, outages
+from bettercompute import acts, errors, outages
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +40,7 @@ def handle(exc: Exception, context: Mapping[str, Any]) -> HttpResponse:
 def answer(exc: Exception, request: HttpRequest | None) -> HttpResponse:
     """The problem document of any exception; an unexpected one is logged with its request id."""
     error = translate(exc)
+    acts.refused(error)
     if isinstance(error, errors.Internal):
         log.error("request failed", exc_info=exc)
     elif isinstance(error, errors.Unavailable) and not isinstance(exc, errors.ApiError):

@@ -4,14 +4,19 @@ import re
 from collections.abc import Callable
 
 import structlog
+from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from bettercompute import ids, outages
+from bettercompute import acts, ids, outages
+from bettercompute.acts import Act
+from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput
 from bettercompute.telemetry import tracing
-from bettercompute.web import pages, problems, serving
+from bettercompute.web import origins, pages, problems, serving
 from bettercompute.web.serving import Served
+
+log = structlog.get_logger(__name__)
 
 HEADER = "X-Request-Id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{8,64}\Z")
@@ -33,10 +38,12 @@ class RequestContextMiddleware:
         if served is None:
             served = Served("web", request.method or "", request.path)
         parent = tracing.read(request.META.get("HTTP_TRACEPARENT"))
-        with tracing.entered(
+        tracked = tracing.entered(
             "request", kind=tracing.Kind.SERVER, parent=parent, request_id=identifier
-        ) as span:
+        )
+        with tracked as span, acts.under_way(Act(origins.of(request, identifier))) as act:
             response = self.get_response(request)
+            _conclude(act)
             served.describe(request)
             _describe(span, served, response.status_code)
         response[HEADER] = identifier
@@ -70,6 +77,14 @@ class RefuseNulMiddleware:
         if problems.wants_problem(request.path):
             return problems.answer(InvalidInput.at(where, "must not have NUL"), request)
         return pages.bad_request(request)
+
+
+def _conclude(act: Act) -> None:
+    """Tell the audit what was refused. It is refused, whether the audit can be written or not."""
+    try:
+        entries.conclude(act)
+    except Error:
+        log.exception("a refusal is not in the audit", action=act.name)
 
 
 def _place_of_nul(request: HttpRequest) -> str | None:

@@ -1,7 +1,19 @@
 -- Events: what happened, written with the change it describes (C20).
 
 -- name: publish
--- In the order given: the sequence follows it within a transaction.
+-- In the order given: the sequence follows it within a transaction. The entries of the audit, if
+-- somebody did this, cost no statement of their own; audit/sql/entries.sql has the same.
+WITH recorded AS (
+    INSERT INTO audit_entries
+           (id, at, tenant_id, account_id, username, operator, role, via, token_id, token_name,
+            address, user_agent, request_id, action, object_kind, object_id, outcome, code,
+            policies, detail, key_id, mac)
+    SELECT e.id, e.at, e.tenant_id, e.account_id, e.username, e.operator, e.role, e.via,
+           e.token_id, e.token_name, e.address, e.user_agent, e.request_id, e.action,
+           e.object_kind, e.object_id, e.outcome, e.code, e.policies, e.detail, e.key_id, e.mac
+      FROM jsonb_populate_recordset(NULL::audit_entries, %(entries)s::jsonb) AS e
+        ON CONFLICT (id) DO NOTHING
+)
 INSERT INTO outbox (id, type, tenant_id, subject, data, origin)
 SELECT event.id, event.type, event.tenant_id, event.subject, event.data::jsonb, %(origin)s::text
   FROM unnest(%(ids)s::text[], %(types)s::text[], %(tenants)s::text[], %(subjects)s::text[],

@@ -14,6 +14,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from bettercompute import clock, errors, ids, sql, transitions
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.iam import access, decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -88,18 +90,20 @@ def create(
         access.require_operator(caller)
     else:
         decisions.decide(caller, MANAGE, resource_id=endpoint_id).require()
-    made = ENDPOINTS.run(
-        "create",
-        id=endpoint_id,
-        tenant_id=tenant_id,
-        owner_id=caller.account_id,
-        secret=vault.seal(secret),
-        enabled=enabled,
-        most=ENDPOINTS_MAX,
-        **_columns(draft),
-    )
-    if not made:
-        raise TooManyWebhooks(most=ENDPOINTS_MAX)
+    with transaction.atomic(durable=True):
+        made = ENDPOINTS.run(
+            "create",
+            id=endpoint_id,
+            tenant_id=tenant_id,
+            owner_id=caller.account_id,
+            secret=vault.seal(secret),
+            enabled=enabled,
+            most=ENDPOINTS_MAX,
+            **_columns(draft),
+        )
+        if not made:
+            raise TooManyWebhooks(most=ENDPOINTS_MAX)
+        record("create", endpoint_id, tenant_id=tenant_id)
     return WebhookEndpoint.objects.get(pk=endpoint_id), secret
 
 
@@ -137,6 +141,7 @@ def update(
             _set_enabled(endpoint_id, version, enabled=wanted == EndpointState.ENABLED)
             if wanted == EndpointState.DISABLED:
                 tell_disabled(endpoint_id, tenant_id=tenant_id, reason=REQUEST)
+        record("update", endpoint_id, tenant_id=tenant_id, changed=sorted(changes), enabled=enabled)
     return WebhookEndpoint.objects.get(pk=endpoint_id)
 
 
@@ -148,7 +153,8 @@ def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None 
     """
     get(caller, endpoint_id, action=MANAGE)
     with transaction.atomic(durable=True):
-        version, state, *_ = _lock(endpoint_id, if_match)
+        version, state, tenant_id, *_ = _lock(endpoint_id, if_match)
+        record("delete", endpoint_id, tenant_id=tenant_id)
         transitions.move(
             ENDPOINT,
             row_id=endpoint_id,
@@ -174,7 +180,8 @@ def rotate_secret(
     get(caller, endpoint_id, action=MANAGE)
     secret = signing.fresh()
     with transaction.atomic(durable=True):
-        _lock(endpoint_id, if_match)
+        _, _, tenant_id, *_ = _lock(endpoint_id, if_match)
+        record("rotate-secret", endpoint_id, tenant_id=tenant_id)
         overlap = timedelta(0) if expire_previous else OVERLAP
         ENDPOINTS.run("rotate", id=endpoint_id, secret=vault.seal(secret), overlap=overlap)
     return WebhookEndpoint.objects.get(pk=endpoint_id), secret
@@ -223,6 +230,12 @@ def tell_disabled(endpoint_id: str, *, tenant_id: str | None, reason: str) -> No
         subject=f"webhook/{endpoint_id}",
         data={"webhookId": endpoint_id, "reason": reason},
     )
+
+
+def record(verb: str, endpoint_id: str, *, tenant_id: str | None, **detail: object) -> None:
+    """Who did this to a webhook, without its address: that may have a secret in it."""
+    about = Thing("webhook", endpoint_id)
+    entries.record(f"compute:webhooks:{verb}", about, tenant_id=tenant_id or "", **detail)
 
 
 def _require(caller: Caller, action: str, endpoint: WebhookEndpoint) -> None:

@@ -35,9 +35,13 @@ def test(caller: Caller, endpoint_id: str) -> wire.DeliveryWithAttempts:
     """
     endpoint = endpoints.get(caller, endpoint_id, action=endpoints.MANAGE)
     with _place():
-        claim = _claim(endpoint)
-        if claim is None:
-            raise errors.Conflict("A test of this webhook is under way; wait for what comes of it.")
+        with transaction.atomic(durable=True):
+            claim = _claim(endpoint)
+            if claim is None:
+                raise errors.Conflict(
+                    "A test of this webhook is under way; wait for what comes of it."
+                )
+            endpoints.record("test", endpoint.pk, tenant_id=endpoint.tenant_id)
         deliveries.record([deliveries.result(claim, _send(claim))])
     return queries.delivery(endpoint, claim.id)
 
@@ -51,8 +55,11 @@ def redeliver(caller: Caller, endpoint_id: str, delivery_id: str) -> wire.Delive
     """
     endpoint = _enabled(caller, endpoint_id)
     queries.delivery(endpoint, delivery_id)
-    if not deliveries.send_again(endpoint_id, delivery_id):
-        raise errors.InvalidState("It is being sent at this moment.")
+    with transaction.atomic(durable=True):
+        if not deliveries.send_again(endpoint_id, delivery_id):
+            raise errors.InvalidState("It is being sent at this moment.")
+        tenant_id = endpoint.tenant_id
+        endpoints.record("redeliver", endpoint_id, tenant_id=tenant_id, delivery=delivery_id)
     return queries.delivery(endpoint, delivery_id)
 
 
@@ -77,6 +84,7 @@ def redeliver_range(
             all=everything,
             limit=RANGE_MAX,
         )
+        endpoints.record("redeliver", endpoint.pk, tenant_id=endpoint.tenant_id, count=count)
     return wire.Redelivered(count=count, more=count == RANGE_MAX)
 
 

@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from bettercompute import acts
 from bettercompute.pages import moments, parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from pools import supply
@@ -46,6 +47,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         try:
             _, address = keeping.create(visitor.caller, pool_id=request.POST.get("pool") or None)
         except keeping.TooManyFeeds as refusal:
+            acts.refused(refusal)
             notice = parts.Notice("No feed was made", refusal.message, "red")
         else:
             url = serving.url(request, address)

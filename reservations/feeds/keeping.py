@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from django.db import models, transaction
 
 from bettercompute import errors, ids, sql
+from bettercompute.acts import Thing
+from bettercompute.audit import entries
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller
 from pools import catalogue
@@ -45,17 +47,19 @@ def create(caller: Caller, *, pool_id: str | None = None) -> tuple[CalendarFeed,
     if pool_id is not None:
         catalogue.access_pool(caller, pool_id)
     address = addresses.fresh(ids.new("cal"))
-    made = FEEDS.run(
-        "make",
-        id=address.feed_id,
-        tenant_id=caller.tenant_id,
-        account_id=caller.account_id,
-        pool_id=pool_id,
-        secret_hash=addresses.hashed(address.secret),
-        most=FEEDS_MAX,
-    )
-    if not made:
-        raise TooManyFeeds(most=FEEDS_MAX)
+    with transaction.atomic(durable=True):
+        made = FEEDS.run(
+            "make",
+            id=address.feed_id,
+            tenant_id=caller.tenant_id,
+            account_id=caller.account_id,
+            pool_id=pool_id,
+            secret_hash=addresses.hashed(address.secret),
+            most=FEEDS_MAX,
+        )
+        if not made:
+            raise TooManyFeeds(most=FEEDS_MAX)
+        entries.record("compute:feeds:create", Thing("feed", address.feed_id), pool=pool_id)
     return visible(caller).get(pk=address.feed_id), address.text
 
 
@@ -76,13 +80,15 @@ def revoke(caller: Caller, feed_id: str) -> CalendarFeed:
         errors.NotFound: there is no such feed at the caller's tenant, or it is another member's.
     """
     with transaction.atomic(durable=True):
-        FEEDS.run(
+        revoked = FEEDS.run(
             "revoke",
             id=feed_id,
             tenant_id=caller.tenant_id,
             account_id=caller.account_id,
             anyones=caller.role == "admin",
         )
+        if revoked:
+            entries.record("compute:feeds:revoke", Thing("feed", feed_id))
         return get(caller, feed_id)
 
 

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from bettercompute import errors
+from bettercompute import acts, errors
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
@@ -62,6 +62,7 @@ def reserve(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     except errors.NotFound:
         raise
     except errors.ApiError as error:
+        acts.refused(error)
         return _refusal(request, visitor, entry, supplies, error)
     return redirect("reservation", admitted.reservation_id)
 
@@ -216,6 +217,7 @@ def extend(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpR
             try:
                 made = _extend(visitor, reservation_id, asked, key)
             except (errors.Conflict, errors.InvalidState, errors.AccessDenied) as refusal:
+                acts.refused(refusal)
                 notice = parts.Notice("It was not extended", refusal.message, "red")
             except errors.InvalidInput as refusal:
                 error = refusal.details["errors"][0]["message"]

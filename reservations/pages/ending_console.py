@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from bettercompute import errors
+from bettercompute import acts, errors
 from bettercompute.pages import rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from reservations import ending, queries
@@ -34,6 +34,7 @@ def _part_with(
         try:
             use_case(visitor.caller, reservation_id=reservation_id)
         except (errors.InvalidState, errors.AccessDenied) as error:
+            acts.refused(error)
             refusal = error.message
         else:
             return redirect("reservation", reservation_id)

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from bettercompute import errors
+from bettercompute import acts, errors
 from bettercompute.iam import memberships
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
@@ -25,6 +25,7 @@ def users(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpRe
         try:
             _change(request, visitor, reservation_id)
         except (errors.AccessDenied, errors.InvalidState, errors.Conflict) as refusal:
+            acts.refused(refusal)
             notice = parts.Notice("Nothing was changed", refusal.message, "red")
         except errors.InvalidInput as refusal:
             notice = parts.Notice("Nothing was changed", _why(refusal), "red")

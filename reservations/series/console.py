@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from bettercompute import clock, errors
+from bettercompute import acts, clock, errors
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.base import MILLISECONDS_MAX
@@ -70,6 +70,7 @@ def cancel(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpRespon
         try:
             cancelling.cancel(visitor.caller, series_id=series_id, since=since)
         except (errors.InvalidState, errors.AccessDenied) as error:
+            acts.refused(error)
             refusal = error.message
         else:
             return redirect("series-detail", series_id)
@@ -98,6 +99,7 @@ def skip(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpResponse
     except errors.NotFound:
         raise
     except errors.ApiError as error:
+        acts.refused(error)
         notice = parts.Notice("Nothing was skipped", error.message, "red")
         return _detail(request, visitor, series_id, notice=notice)
     return redirect("series-detail", series_id)

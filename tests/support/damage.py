@@ -12,9 +12,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
-from bettercompute import clock, wiring
+from bettercompute import acts, clock, wiring
+from bettercompute.audit import checks as audit
+from bettercompute.audit import entries, keys
 from bettercompute.coordination import checks as coordination
 from bettercompute.coordination import holdings, leases, timeouts, workqueue
 from bettercompute.coordination.models import Heartbeat, WorkItem
@@ -462,6 +464,22 @@ def nobody_answers_for_a_series(world: World, patch: pytest.MonkeyPatch) -> None
     Series.objects.filter(pk=world.series).update(
         conditions=[{"type": "OwnerUnresolved", "reason": "NoMember"}]
     )
+
+
+@_breaks("audit.intact")
+def somebody_made_up_a_seal(world: World, patch: pytest.MonkeyPatch) -> None:
+    run(
+        "INSERT INTO audit_seals (number, sealed_at, members, count, upto, root, key_id, digest)"
+        " VALUES (1, compute_now(), '{[1,2)}', 1, 2, '', %s, '')",
+        keys.newest()[0],
+    )
+
+
+@_breaks("audit.sealed")
+def nobody_seals_the_audit(world: World, patch: pytest.MonkeyPatch) -> None:
+    with acts.under_way(acts.Act(acts.Origin())), transaction.atomic():
+        entries.record("iam:tokens:create", acts.NOTHING)
+    patch.setattr(audit, "UNSEALED_MAX", timedelta(0))
 
 
 # --- other sessions: done by the test, which keeps them open -------------------------------------

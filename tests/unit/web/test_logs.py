@@ -9,6 +9,7 @@ import pytest
 import structlog
 from django.test import override_settings
 
+from bettercompute import redaction
 from bettercompute.web import logs
 
 TOKEN = "bct_01k9zzzzzzzzzzzzzzzzzzzzzz_" + "a2" * 26
@@ -38,7 +39,7 @@ def as_json(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
     ],
 )
 def test_what_is_named_like_a_secret_is_blanked(name: str, value: str) -> None:
-    assert logs.redact(None, "info", {"event": "x", name: value})[name] == logs.REDACTED
+    assert logs.redact(None, "info", {"event": "x", name: value})[name] == redaction.REDACTED
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_what_looks_like_a_secret_is_blanked_inside_any_text(text: str) -> None:
     assert TOKEN not in str(event)
     assert FEED not in str(event)
     assert "hunter2" not in str(event)
-    assert str(event).count(logs.REDACTED) == 2
+    assert str(event).count(redaction.REDACTED) == 2
 
 
 def test_identifiers_stay_readable() -> None:
@@ -79,8 +80,8 @@ def test_a_line_is_json_with_the_request_id(
         "rsv_1",
         "req_1",
     )
-    assert first["password"] == logs.REDACTED
-    assert (second["event"], second["request_id"]) == (f"said {logs.REDACTED}", "req_1")
+    assert first["password"] == redaction.REDACTED
+    assert (second["event"], second["request_id"]) == (f"said {redaction.REDACTED}", "req_1")
     assert re.match(r"\d{4}-\d\d-\d\dT", second["timestamp"])
 
 

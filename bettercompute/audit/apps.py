@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class AuditConfig(AppConfig):
+    """Who did what."""
+
+    name = "bettercompute.audit"
+    verbose_name = "audit"
