@@ -103,7 +103,7 @@ def conclude(act: Act) -> None:
     again and again one a minute: whoever may call without an account must not fill the disk.
     """
     for each in [*act.parts, act]:
-        said = _refusal(each)
+        said = _refusal(each, deliberate=each is not act)
         if said is None:
             continue
         if not each.actor.account_id:
@@ -140,13 +140,15 @@ def _changed(act: Act, told: list[Told]) -> Said:
     return _done(act, act.name, first.about, first.tenant_id, {"events": types})
 
 
-def _refusal(act: Act) -> Said | None:
+def _refusal(act: Act, *, deliberate: bool) -> Said | None:
+    """What is told of it; of what an operator gave a reason for, whatever it was refused for."""
     error = act.refusal
     if error is None:
         return None
     known = bool(act.actor.account_id) or act.about.kind in {"token", "account"}
     denied = error.code in _DENIALS
-    if not known or not (denied or (act.origin.changes and error.code in _FAILURES)):
+    failed = deliberate or (act.origin.changes and error.code in _FAILURES)
+    if not known or not (denied or failed):
         return None
     decision = error.details.get("decision") or {}
     return Said(

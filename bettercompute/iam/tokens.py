@@ -119,7 +119,7 @@ def create(
         raise InvalidInput.at("name", "must not be blank")
     account = Account.objects.get(pk=caller.account_id)
     tenant = Tenant.objects.get(pk=caller.tenant_id)
-    with transaction.atomic(durable=True):
+    with transaction.atomic():
         token, plaintext = mint(account, tenant, name=name, expires_at=expires_at)
         entries.record("iam:tokens:create", Thing("token", token.pk), name=name, until=expires_at)
     return token, plaintext

@@ -59,7 +59,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "outbox.Event",
         "outbox.Cursor",
     ),
-    "Audit": ("admin.LogEntry",),
+    "Audit": ("audit.Entry", "audit.Seal", "admin.LogEntry"),
 }
 
 

@@ -90,7 +90,7 @@ def create(
         access.require_operator(caller)
     else:
         decisions.decide(caller, MANAGE, resource_id=endpoint_id).require()
-    with transaction.atomic(durable=True):
+    with transaction.atomic():
         made = ENDPOINTS.run(
             "create",
             id=endpoint_id,

@@ -35,7 +35,7 @@ def test(caller: Caller, endpoint_id: str) -> wire.DeliveryWithAttempts:
     """
     endpoint = endpoints.get(caller, endpoint_id, action=endpoints.MANAGE)
     with _place():
-        with transaction.atomic(durable=True):
+        with transaction.atomic():
             claim = _claim(endpoint)
             if claim is None:
                 raise errors.Conflict(
@@ -55,7 +55,7 @@ def redeliver(caller: Caller, endpoint_id: str, delivery_id: str) -> wire.Delive
     """
     endpoint = _enabled(caller, endpoint_id)
     queries.delivery(endpoint, delivery_id)
-    with transaction.atomic(durable=True):
+    with transaction.atomic():
         if not deliveries.send_again(endpoint_id, delivery_id):
             raise errors.InvalidState("It is being sent at this moment.")
         tenant_id = endpoint.tenant_id

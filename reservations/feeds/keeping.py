@@ -47,7 +47,7 @@ def create(caller: Caller, *, pool_id: str | None = None) -> tuple[CalendarFeed,
     if pool_id is not None:
         catalogue.access_pool(caller, pool_id)
     address = addresses.fresh(ids.new("cal"))
-    with transaction.atomic(durable=True):
+    with transaction.atomic():
         made = FEEDS.run(
             "make",
             id=address.feed_id,

@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
+from bettercompute.audit.models import Entry
 from bettercompute.iam.models import Account, Membership, Policy, Tenant
 from pools.models import Budget, Offer, Pool, QuotaUsage
 from tests.integration.admin.conftest import FORBID, World
@@ -39,6 +40,9 @@ def said_of(row: Any) -> str:
     entry = LogEntry.objects.filter(object_id=str(row.pk)).latest("id")
     assert entry.user.username == "olga"
     assert f"Reason: {WHY}." in entry.change_message
+    outcome = "failed" if "Outcome: refused" in entry.change_message else "allowed"
+    told = Entry.objects.filter(detail__reason=WHY, outcome=outcome, username="olga")
+    assert told.exists(), "and in the audit"
     return entry.change_message
 
 

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from bettercompute import errors
+from bettercompute.audit.models import Entry
 from bettercompute.coordination import leases
 from bettercompute.coordination.models import WorkItem
 from bettercompute.iam import tokens
@@ -53,6 +54,12 @@ def assert_audited(row: Any, what: str, outcome: str) -> None:
     assert entry.user.username == "olga"
     assert entry.change_message.startswith(f"{what}. Reason: {WHY}. Outcome: ")
     assert outcome in entry.change_message
+    told = Entry.objects.filter(username="olga", detail__reason=WHY).order_by("seq")
+    assert told.exists(), f"{what} is not in the audit"
+    if outcome == "refused":
+        assert told.last().outcome != "allowed"
+    else:
+        assert "allowed" in {each.outcome for each in told}
 
 
 class TestNodes:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
+from bettercompute import redaction
 from bettercompute.telemetry import metrics
 from bettercompute.web import logs
 from tests.support import cast
@@ -70,7 +71,7 @@ def test_no_address_of_a_calendar_feed_is_in_the_log(lines: Lines, client: Clien
     address = "bcf_01k9zzzzzzzzzzzzzzzzzzzzzz_" + "a2" * 26
     client.get(f"/feeds/{address}.ics")
     (line,) = [line for line in lines() if line["event"] == "served"]
-    assert line["path"] == f"/feeds/{logs.REDACTED}.ics"
+    assert line["path"] == f"/feeds/{redaction.REDACTED}.ics"
     assert line["route"] == "/feeds/{address}.ics"
 
 
