@@ -109,12 +109,15 @@ async def _answer(scope: Scope, receive: Receive) -> Answer | None:
 
 
 async def _from_django(scope: Scope, body: bytes, receive: Receive) -> Answer | None:
+    served: Served = scope[serving.ENVIRON]
     answer = await _django.call(scope, body)
     marker = answer.header(longpoll.MARKER)
     if marker is None:
         return answer
     answer.headers = answer.without(longpoll.MARKER)
-    return await longpoll.hold(answer, longpoll.Marker.read(marker), look=_look, receive=receive)
+    with served.waiting():
+        wished = longpoll.Marker.read(marker)
+        return await longpoll.hold(answer, wished, look=_look, receive=receive)
 
 
 async def _metrics(scope: Scope) -> Answer:

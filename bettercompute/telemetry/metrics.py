@@ -29,7 +29,7 @@ REQUESTS = Counter(
 )
 REQUEST_SECONDS = Histogram(
     "better_compute_http_request_duration_seconds",
-    "From the request's arrival to the end of its answer, waiting for a thread included.",
+    "From a request's arrival to its end, with the wait for a thread, without one it asked for.",
     ["server", "method", "route"],
     buckets=_SHORT,
     registry=REGISTRY,

@@ -5,10 +5,12 @@ waited for a thread, and what was sent in the end. Django, in between, says what
 its route, its id, who asked. Where Django runs alone (WSGI, tests) its middleware does both.
 """
 
+import contextlib
 import functools
 import logging
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import structlog
@@ -41,6 +43,16 @@ class Served:
     who: dict[str, str] = field(default_factory=dict)
     level: int = logging.INFO
     began: float = field(default_factory=time.perf_counter)
+    waited: float = 0.0  # as its client asked for: no part of how long we took
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """What its client wants to wait for."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited += time.perf_counter() - began
 
     def describe(self, request: HttpRequest) -> None:
         """What Django found out, while its context still stands."""
@@ -58,7 +70,7 @@ class Served:
 
     def end(self, status: int, *, bytes_sent: int = 0) -> None:
         """It is over: count it, and say so."""
-        seconds = time.perf_counter() - self.began
+        seconds = time.perf_counter() - self.began - self.waited
         method = self.method if self.method in _METHODS else "other"
         metrics.REQUESTS.labels(self.server, method, self.route, str(status)).inc()
         metrics.REQUEST_SECONDS.labels(self.server, method, self.route).observe(seconds)
@@ -71,6 +83,7 @@ class Served:
             route=self.route,
             status=status,
             duration_ms=round(seconds * 1_000, 1),
+            **({"waited_ms": round(self.waited * 1_000, 1)} if self.waited else {}),
             bytes=bytes_sent,
             **self.who,
         )

@@ -52,9 +52,11 @@ def test_the_token_of_the_metrics_lets_in_and_nothing_else(
         assert _scrape(presented)[0] == status
 
 
-def test_an_empty_setting_is_no_token() -> None:
+@pytest.mark.parametrize("nothing", ["", " ", "\t"])
+def test_an_empty_setting_is_no_token(nothing: str) -> None:
     with override_settings(METRICS_TOKEN=""):
-        assert Client().get("/metrics", headers={"authorization": "Bearer "}).status_code == 401
+        answer = Client().get("/metrics", headers={"authorization": f"Bearer {nothing}"})
+    assert answer.status_code == 401
 
 
 def test_an_operators_token_lets_in_and_an_admins_does_not() -> None:
