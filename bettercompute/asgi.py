@@ -148,10 +148,12 @@ async def _stream(scope: Scope, answer: Answer, receive: Receive, send: Send) ->
     from outbox.streaming import serving as streams  # its models load only once Django is set up
     from outbox.streaming.marker import Marker
 
+    served: Served = scope[serving.ENVIRON]
     marker = Marker.read(answer.header(STREAM) or b"")
     answer.headers = answer.without(STREAM, b"content-length")
     try:
-        await streams.stream(answer, marker, hub=_hub(), receive=receive, send=send)
+        with served.waiting(), metrics.STREAMS.labels("web").track_inprogress():
+            await streams.stream(answer, marker, hub=_hub(), receive=receive, send=send)
     except errors.ApiError as error:
         answer = _problem(scope, error)
         await bridge.send(answer, send)

@@ -105,6 +105,13 @@ WEBHOOK_SECONDS = Histogram(
     buckets=_SHORT,
     registry=REGISTRY,
 )
+STREAMS = Gauge(
+    "better_compute_streams",
+    "Streams of events that are open.",
+    ["server"],
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
 SESSIONS = Gauge(
     "better_compute_gateway_sessions",
     "Sessions of node agents in the gateways' memory.",

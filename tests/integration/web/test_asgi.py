@@ -10,6 +10,7 @@ import pytest
 from bettercompute import asgi
 from bettercompute.web import bridge, health, problems
 from bettercompute.web.bridge import Answer
+from bettercompute.web.serving import Served
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -140,7 +141,10 @@ def test_the_wait_marker_never_reaches_the_client(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(bridge.WsgiBridge, "call", answer_marked)
     monkeypatch.setattr(asgi, "_look", look)
+    ended: list[Served] = []
+    monkeypatch.setattr(Served, "end", lambda served, *_, **__: ended.append(served))
     answer = call("/api/v1/reservations", method="POST")
     assert answer is not None
     assert (answer.status, answer.body) == (201, b'{"id": "rsv_1"}')
+    assert ended[0].waited > 0  # which is not how long we took
     assert answer.header(b"x-bettercompute-wait") is None
