@@ -1,6 +1,7 @@
 """Events as people read them at a terminal. Pure."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from bettercompute.cli import times
@@ -10,11 +11,13 @@ from bettercompute.states import RESERVATION
 from bettercompute.wire.events import Event
 
 _HIDDEN = {"poolId", "state"}
+#: Fields that are epoch milliseconds by their names.
+_MOMENTS = re.compile(r"^(start|end|occurrence)$|(At|Until|Start|End)$")
 
 
 def several(found: Sequence[Event], reader: Reader, *, more: bool) -> Shown:
     """A list of events, newest first."""
-    rows = [[_when(each, reader), each.type, each.subject, details(each)] for each in found]
+    rows = [[_when(each, reader), each.type, each.subject, details(each, reader)] for each in found]
     return Shown(
         document={"items": found, "more": more},
         ids=[each.id for each in found],
@@ -24,14 +27,14 @@ def several(found: Sequence[Event], reader: Reader, *, more: bool) -> Shown:
 
 def line(event: Event, reader: Reader) -> str:
     """One event as it comes: ``today 14:00:07  reservation.active  reservation/rsv_…``."""
-    told = f"{_when(event, reader)}  {event.type:<24}  {event.subject}  {details(event)}"
+    told = f"{_when(event, reader)}  {event.type:<24}  {event.subject}  {details(event, reader)}"
     return printable(told.rstrip())
 
 
-def details(event: Event) -> str:
-    """What it says beside its type: ``reason: expired; end: …``."""
+def details(event: Event, reader: Reader) -> str:
+    """What it says beside its type: ``reason: expired; end: today 18:00``."""
     shown = {name: value for name, value in event.data.items() if name not in _HIDDEN}
-    return "; ".join(f"{name}: {_value(value)}" for name, value in shown.items())
+    return "; ".join(f"{name}: {_value(name, value, reader)}" for name, value in shown.items())
 
 
 def is_over(event: Event) -> bool:
@@ -45,7 +48,9 @@ def _when(event: Event, reader: Reader) -> str:
     return f"{moment}:{at.astimezone(reader.zone):%S}"
 
 
-def _value(value: object) -> str:
+def _value(name: str, value: object, reader: Reader) -> str:
+    if _MOMENTS.search(name) and isinstance(value, int):
+        return times.moment(value, now=reader.now, zone=reader.zone)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)
