@@ -72,10 +72,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 def _no_name_server() -> Iterator[None]:
     """No test asks the world for a name: there is this machine, and nobody else."""
     real = socket.getaddrinfo
-    here = {None, "", b"", "localhost", "localhost.", socket.gethostname()}
+    here = {"", "localhost", "localhost.", socket.gethostname()}
 
     def answer(host: Any, *args: Any, **kwargs: Any) -> Any:
-        if host not in here:
+        name = host.decode() if isinstance(host, bytes) else host or ""
+        if name not in here:
             real(host, None, flags=socket.AI_NUMERICHOST)  # raises where it is a name
         return real(host, *args, **kwargs)
 
