@@ -64,6 +64,11 @@ faults: setup ## Faults at random on real processes; SECONDS, SEED
 		$(foreach name,SEED SECONDS,$(if $($(name)),$(name)=$($(name)))) \
 		$(PY) -m tests.support.deployment.at_random
 
+fuzz: setup ## schemathesis over the API, all phases, on real processes; SECONDS, SEED, PHASES
+	@exec env DJANGO_SETTINGS_MODULE=tests.settings \
+		$(foreach name,SECONDS SEED PHASES,$(if $($(name)),$(name)=$($(name)))) \
+		$(PY) -m tests.support.fuzz
+
 lint: setup ## Style: ruff and templates
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

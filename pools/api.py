@@ -3,21 +3,21 @@
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from bettercompute.web import schema
+from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import pools as wire
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import PageQuery, TenantQuery
 from pools import fragmentation, queries, quota
 
 
 class PoolsView(ApiView):
     """What a tenant may book."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.PoolList})
+    @schema.describe(query=PageQuery, answers={200: wire.PoolList})
     def get(self, request: Request) -> HttpResponse:
-        """List the pools that the tenant owns or is offered."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        return self.answer(wire.PoolList(items=queries.list_(caller)))
+        """List the pools that the tenant owns or is offered, its own first."""
+        wanted = self.query(PageQuery)
+        return self.answer(queries.page(self.caller(wanted.tenant_id), wanted))
 
 
 class PoolView(ApiView):
@@ -57,9 +57,15 @@ class FragmentationView(ApiView):
 class QuotasView(ApiView):
     """Quotas of a tenant."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.QuotaList})
+    @schema.describe(query=PageQuery, answers={200: wire.QuotaList})
     def get(self, request: Request) -> HttpResponse:
-        """List what the tenant holds and may hold."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        rows = quota.usage(caller.tenant_id)
-        return self.answer(wire.QuotaList(items=[wire.Quota(**row.as_wire()) for row in rows]))
+        """List what the tenant holds and may hold: over all its pools first, then by pool."""
+        wanted = self.query(PageQuery)
+        caller = self.caller(wanted.tenant_id)
+        shown = [wire.Quota(**row.as_wire()) for row in quota.usage(caller.tenant_id)]
+        page = pagination.page("quotas", shown, wanted, by=_quota_order, kinds=(str, str, str))
+        return self.answer(wire.QuotaList(items=page.items, next_cursor=page.next_cursor))
+
+
+def _quota_order(quota: wire.Quota) -> tuple[str, str, str]:
+    return quota.pool_id or "", quota.pool_offer_id or "", quota.resource

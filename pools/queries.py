@@ -9,8 +9,9 @@ from bettercompute import clock, errors, sql
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
+from bettercompute.web import pagination
 from bettercompute.wire import pools as wire
-from bettercompute.wire.base import MILLISECONDS_MAX
+from bettercompute.wire.base import MILLISECONDS_MAX, PageQuery
 from nodes import maintenance
 from pools import catalogue
 from pools.catalogue import PoolAccess
@@ -20,6 +21,7 @@ QUERIES = sql.load(__package__, "queries")
 
 READ = "compute:pools:read"
 DAY_MS = 86_400_000
+NAME_CHARS_ORDERED = 100  # a cursor is bounded, a name is not
 TIMELINE_DEFAULT_MS = 7 * DAY_MS
 TIMELINE_MAX_MS = 92 * DAY_MS
 
@@ -30,13 +32,18 @@ class _Window:
     end_ms: int
 
 
-def list_(caller: Caller) -> list[wire.Pool]:
-    """Every pool the caller's tenant may book and the caller may read."""
-    return _pools(readable(caller))
+def page(caller: Caller, wanted: PageQuery) -> wire.PoolList:
+    """Pools that the caller's tenant may book and the caller may read, its own first, by name."""
+    found = pagination.page("pools", readable(caller), wanted, by=_order, kinds=(int, str, str))
+    return wire.PoolList(items=_pools(found.items), next_cursor=found.next_cursor)
+
+
+def _order(access: PoolAccess) -> tuple[int, str, str]:
+    return int(not access.owned), access.name[:NAME_CHARS_ORDERED], access.pool_id
 
 
 def readable(caller: Caller) -> list[PoolAccess]:
-    """The same as the rest of us needs them."""
+    """Every pool the caller's tenant may book and the caller may read."""
     return [access for access in catalogue.pools_for(caller) if _may_read(caller, access)]
 
 

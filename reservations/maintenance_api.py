@@ -4,23 +4,25 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from bettercompute.errors import InvalidState
-from bettercompute.web import schema
+from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import maintenance as wire
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import PageQuery, TenantQuery
 from reservations import maintenance
 
+LIST = "maintenance"
 _ANNOUNCED = {201: wire.MaintenanceOperation, 200: wire.MaintenanceOperation}
 
 
 class PoolMaintenanceView(ApiView):
     """Maintenance of a pool and its nodes."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.MaintenanceList})
+    @schema.describe(query=PageQuery, answers={200: wire.MaintenanceList})
     def get(self, request: Request, pool_id: str) -> HttpResponse:
         """List what is planned or under way in a pool, by start."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        return self.answer(wire.MaintenanceList(items=maintenance.of_pool(caller, pool_id)))
+        wanted = self.query(PageQuery)
+        windows = maintenance.of_pool(self.caller(wanted.tenant_id), pool_id)
+        return self.answer(_page(windows, wanted))
 
     @schema.describe(body=wire.MaintenanceRequest, answers=_ANNOUNCED, raises=[InvalidState])
     def post(self, request: Request, pool_id: str) -> HttpResponse:
@@ -34,11 +36,12 @@ class PoolMaintenanceView(ApiView):
 class NodeMaintenanceView(ApiView):
     """Maintenance of a node."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.MaintenanceList})
+    @schema.describe(query=PageQuery, answers={200: wire.MaintenanceList})
     def get(self, request: Request, node_id: str) -> HttpResponse:
         """List what is planned or under way of a node, its pool's included, by start."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        return self.answer(wire.MaintenanceList(items=maintenance.of_node(caller, node_id)))
+        wanted = self.query(PageQuery)
+        windows = maintenance.of_node(self.caller(wanted.tenant_id), node_id)
+        return self.answer(_page(windows, wanted))
 
     @schema.describe(body=wire.MaintenanceRequest, answers=_ANNOUNCED, raises=[InvalidState])
     def post(self, request: Request, node_id: str) -> HttpResponse:
@@ -80,3 +83,12 @@ class MaintenanceCancelView(ApiView):
         )
         version = None if done.maintenance is None else done.maintenance.version
         return self.answer(done, version=version)
+
+
+def _page(windows: list[wire.Maintenance], wanted: PageQuery) -> wire.MaintenanceList:
+    page = pagination.page(LIST, windows, wanted, by=_order, kinds=(int, str))
+    return wire.MaintenanceList(items=page.items, next_cursor=page.next_cursor)
+
+
+def _order(window: wire.Maintenance) -> tuple[int, str]:
+    return window.start, window.id

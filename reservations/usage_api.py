@@ -7,10 +7,10 @@ from rest_framework.request import Request
 
 from bettercompute import clock, errors
 from bettercompute.pages import zones
-from bettercompute.web import schema
+from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import usage as wire
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import PageQuery
 from bettercompute.wire.reservations import Window
 from reservations import spending, usage
 from reservations.spending import Balance
@@ -39,11 +39,18 @@ class UsageView(ApiView):
 class BudgetsView(ApiView):
     """What a tenant may still reserve."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.BudgetList})
+    @schema.describe(query=PageQuery, answers={200: wire.BudgetList})
     def get(self, request: Request) -> HttpResponse:
         """List the tenant's budgets, with what is left in this month or in their window."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        return self.answer(wire.BudgetList(items=list(map(_budget, spending.present(caller)))))
+        wanted = self.query(PageQuery)
+        balances = spending.present(self.caller(wanted.tenant_id))
+        page = pagination.page("budgets", balances, wanted, by=_order, kinds=(str, str))
+        items = list(map(_budget, page.items))
+        return self.answer(wire.BudgetList(items=items, next_cursor=page.next_cursor))
+
+
+def _order(balance: Balance) -> tuple[str, str]:
+    return balance.budget.name, balance.budget.id
 
 
 def _groupings(asked: list[str]) -> set[wire.Grouping]:

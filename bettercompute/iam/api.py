@@ -13,7 +13,7 @@ from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import iam as wire
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import PageQuery, TenantQuery
 
 TOKENS_CURSOR = "tokens"
 MEMBERS_CURSOR = "members"
@@ -109,12 +109,14 @@ class TokenRevokeView(ApiView):
 class PoliciesView(ApiView):
     """Policies that bind a tenant."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.PolicyList})
+    @schema.describe(query=PageQuery, answers={200: wire.PolicyList})
     def get(self, request: Request) -> HttpResponse:
         """List the tenant's policies and the platform's."""
-        caller = self.caller(self.query(TenantQuery).tenant_id)
-        found = policies.visible(caller)
-        return self.answer(wire.PolicyList(items=[policy_answer(policy) for policy in found]))
+        wanted = self.query(PageQuery)
+        found = policies.visible(self.caller(wanted.tenant_id))
+        page = pagination.page("policies", found, wanted, by=_order, kinds=(int, str, str))
+        items = [policy_answer(policy) for policy in page.items]
+        return self.answer(wire.PolicyList(items=items, next_cursor=page.next_cursor))
 
     @schema.describe(body=wire.PolicyWrite, answers={201: wire.Policy}, raises=[Conflict])
     def post(self, request: Request) -> HttpResponse:
@@ -217,6 +219,11 @@ def _ms(instant: datetime | None) -> int | None:
 
 def _draft(wanted: wire.PolicyWrite) -> Draft:
     return Draft(wanted.name, wanted.text, wanted.enabled)
+
+
+def _order(policy: Policy) -> tuple[int, str, str]:
+    """The platform's first, then by name."""
+    return int(policy.tenant_id is not None), policy.name[: wire.NAME_MAX], policy.pk
 
 
 def _scope(policy: Policy) -> wire.PolicyScope:

@@ -2,16 +2,55 @@
 
 import base64
 import binascii
+import bisect
 import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from bettercompute.errors import InvalidInput
+from bettercompute.wire.base import CURSOR_MAX, PageQuery
 
-CURSOR_MAX = 512
+Item = TypeVar("Item")
+Position = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Some items of a list in their order, and the cursor behind them where more follow."""
+
+    items: list[Item]
+    next_cursor: str | None
+
+
+def page(
+    list_name: str,
+    items: Iterable[Item],
+    wanted: PageQuery,
+    *,
+    by: Callable[[Item], Position],
+    kinds: tuple[type[str] | type[int], ...],
+) -> Page[Item]:
+    """A page of a list that is read whole anyhow; ``by`` orders it and is distinct, of ``kinds``.
+
+    The position is one of the order, not of an item: what is gone meanwhile does not matter.
+
+    Raises:
+        InvalidInput: the cursor is none of this list.
+    """
+    ordered = sorted(items, key=by)
+    start = 0
+    if wanted.cursor is not None:
+        behind = decode(list_name, wanted.cursor, *kinds)
+        start = bisect.bisect_right(ordered, behind, key=by)
+    found = ordered[start : start + wanted.limit]
+    more = start + wanted.limit < len(ordered)
+    return Page(found, encode(list_name, *by(found[-1])) if more else None)
 
 
 def encode(list_name: str, *position: str | int) -> str:
     """The cursor behind a row: the values its list is ordered by."""
-    text = json.dumps([list_name, *position], separators=(",", ":"))
+    text = json.dumps([list_name, *position], separators=(",", ":"), ensure_ascii=False)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 

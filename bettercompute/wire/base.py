@@ -27,10 +27,23 @@ class WireModel(BaseModel):
     )
 
 
+#: As long as the longest name that a list may be ordered by.
+CURSOR_MAX = 1_024
+Cursor = Annotated[str, StringConstraints(min_length=1, max_length=CURSOR_MAX)]
+Limit = Annotated[int, Field(ge=1, le=PAGE_MAX)]
+
+
 class TenantQuery(WireModel):
     """For which tenant to act; absent: the only one there is."""
 
     tenant_id: Id | None = None
+
+
+class PageQuery(TenantQuery):
+    """Which page of a list: `cursor` is the `nextCursor` of the one before."""
+
+    limit: Limit = PAGE_DEFAULT
+    cursor: Cursor | None = None
 
 
 class AnswerModel(BaseModel):

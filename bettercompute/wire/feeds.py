@@ -1,14 +1,10 @@
 """Calendar feeds on the wire."""
 
-from bettercompute.wire.base import AnswerModel, Id, TenantQuery, WireModel
-from bettercompute.wire.iam import Cursor, Limit
+from bettercompute.wire.base import AnswerModel, Id, PageQuery, WireModel
 
 
-class FeedQuery(TenantQuery):
+class FeedQuery(PageQuery):
     """Which feeds to list."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class FeedCreate(WireModel):

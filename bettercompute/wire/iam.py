@@ -4,12 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, TenantQuery, WireModel
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, PageQuery, WireModel
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
+NAME_MAX = 100
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX, strip_whitespace=True)]
 ShortText = Annotated[str, StringConstraints(max_length=200)]
-Cursor = Annotated[str, StringConstraints(min_length=1, max_length=512)]
-Limit = Annotated[int, Field(ge=1, le=200)]
 PolicyScope = Literal["tenant", "platform"]
 PolicyText = Annotated[str, StringConstraints(min_length=1, max_length=32_768)]
 
@@ -41,11 +40,8 @@ class WhoAmI(AnswerModel):
     token: TokenName | None
 
 
-class TokenQuery(TenantQuery):
+class TokenQuery(PageQuery):
     """Which tokens to list."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class TokenCreate(WireModel):
@@ -83,11 +79,8 @@ class TokenList(AnswerModel):
     next_cursor: str | None
 
 
-class MemberQuery(TenantQuery):
+class MemberQuery(PageQuery):
     """Which members to list."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class Member(AnswerModel):
@@ -150,7 +143,7 @@ class PolicyExampleList(AnswerModel):
 
 
 class PolicyList(AnswerModel):
-    """All policies that bind a tenant, the platform's first."""
+    """One page of the policies that bind a tenant, the platform's first."""
 
     items: list[Policy]
     next_cursor: str | None = None

@@ -6,22 +6,18 @@ from pydantic import Field
 
 from bettercompute.states import NodeState
 from bettercompute.wire.base import (
-    PAGE_DEFAULT,
-    PAGE_MAX,
     AnswerModel,
     Id,
-    TenantQuery,
+    PageQuery,
     WireModel,
 )
 
 
-class NodeQuery(TenantQuery):
+class NodeQuery(PageQuery):
     """Which nodes, and which page of them."""
 
     pool_id: Id | None = None
     state: NodeState | None = None
-    limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
-    cursor: Id | None = None
 
 
 class NodeVerb(WireModel):

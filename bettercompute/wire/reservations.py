@@ -7,11 +7,9 @@ from pydantic import AfterValidator, Discriminator, Field, RootModel, StringCons
 
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.base import (
-    PAGE_DEFAULT,
-    PAGE_MAX,
     AnswerModel,
     Id,
-    TenantQuery,
+    PageQuery,
     Text,
     WireModel,
 )
@@ -387,12 +385,10 @@ def _visible(state: ReservationState) -> ReservationState:
 VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
 
 
-class ReservationQuery(TenantQuery):
+class ReservationQuery(PageQuery):
     """Which reservations, and which page of them (R37)."""
 
     scope: Literal["mine", "shared", "all"] = "mine"
     state: list[VisibleState] = []
     pool_id: Id | None = None
     series_id: Id | None = None
-    limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
-    cursor: Id | None = None

@@ -1,16 +1,14 @@
 """Series on the wire: a reservation that repeats, and what became of each occurrence."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from bettercompute.states import ReservationState, SeriesState
 from bettercompute.wire.base import (
-    PAGE_DEFAULT,
-    PAGE_MAX,
     AnswerModel,
     Id,
-    TenantQuery,
+    PageQuery,
     WireModel,
 )
 from bettercompute.wire.branches import InstantText
@@ -64,13 +62,11 @@ class SeriesList(AnswerModel):
     next_cursor: str | None
 
 
-class SeriesQuery(TenantQuery):
+class SeriesQuery(PageQuery):
     """Which series, and which page of them."""
 
     scope: Literal["mine", "all"] = "mine"
     state: list[SeriesState] = []
-    limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
-    cursor: Id | None = None
 
 
 class SeriesCancel(WireModel):

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from bettercompute.states import EndpointState
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, TenantQuery, WireModel
-from bettercompute.wire.iam import Cursor, Limit
+from bettercompute.wire.base import AnswerModel, EpochMs, Id, PageQuery, WireModel
 
 URL_MAX = 2_048
 EVENT_TYPES_MAX = 100
@@ -27,12 +26,10 @@ SubjectFilter = Annotated[
 ]
 
 
-class WebhookQuery(TenantQuery):
+class WebhookQuery(PageQuery):
     """Which endpoints to list: the tenant's, or as an operator the platform's."""
 
     scope: Scope = "tenant"
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class WebhookCreate(WireModel):
@@ -110,14 +107,12 @@ class WebhookList(AnswerModel):
     next_cursor: str | None
 
 
-class DeliveryQuery(TenantQuery):
+class DeliveryQuery(PageQuery):
     """Which deliveries of a webhook to list."""
 
     state: list[DeliveryState] = []
     event_id: Id | None = None
     event_type: Id | None = None
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class Attempt(AnswerModel):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bettercompute.errors import InvalidInput
 from bettercompute.web import pagination
+from bettercompute.wire.base import CURSOR_MAX, PageQuery
 
 pytestmark = pytest.mark.rule("A5")
 
@@ -24,7 +25,7 @@ def test_a_cursor_says_what_was_put_into_it() -> None:
         "",
         "?",
         "ü",
-        "x" * 600,
+        "x" * 1_025,
         pagination.encode("reservations", "rsv_1"),
         pagination.encode("tokens", 7),
         pagination.encode("tokens", "a", "b"),
@@ -36,6 +37,25 @@ def test_a_cursor_says_what_was_put_into_it() -> None:
 def test_a_cursor_that_is_not_of_this_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor: not a cursor of this list"):
         pagination.decode("tokens", cursor, str)
+
+
+def test_a_cursor_has_room_for_the_longest_name() -> None:
+    name = "\N{GRINNING FACE}" * 150
+    cursor = pagination.encode("members", name)
+    assert len(cursor) <= CURSOR_MAX
+    assert pagination.decode("members", cursor, str) == (name,)
+
+
+def test_a_page_goes_on_where_the_last_one_ended_whatever_is_gone_meanwhile() -> None:
+    def page(items: str, cursor: str | None) -> pagination.Page[str]:
+        wanted = PageQuery(limit=2, cursor=cursor)
+        return pagination.page("letters", items, wanted, by=lambda each: (each,), kinds=(str,))
+
+    first = page("ecadb", None)
+    assert first.items == ["a", "b"]
+    second = page("ecad", first.next_cursor)
+    assert second.items == ["c", "d"]
+    assert page("ea", second.next_cursor) == pagination.Page(["e"], None)
 
 
 @given(st.text(max_size=80))
