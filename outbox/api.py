@@ -107,7 +107,12 @@ class EventStreamView(_EventsView):
 class CatalogView(ApiView):
     """Every type of event."""
 
-    @schema.describe(query=TenantQuery, answers={200: wire.EventCatalog}, tag="events")
+    @schema.describe(
+        query=TenantQuery,
+        answers={200: wire.EventCatalog},
+        tag="events",
+        operation="events.catalog.list",
+    )
     def get(self, request: Request) -> HttpResponse:
         """List the types, each with its meaning, the JSON Schema of its events, and an example."""
         _check_tenant(self)

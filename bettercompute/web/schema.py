@@ -34,6 +34,7 @@ def describe(
     if_match: bool = False,
     keyed: bool = False,
     summary: str | None = None,
+    operation: str | None = None,
     tag: str | None = None,
 ) -> Callable[[Method], Method]:
     """Document a method, and declare its query parameters: only these are let in."""
@@ -54,6 +55,7 @@ def describe(
             request=body,
             responses=responses,
             parameters=parameters,
+            operation_id=operation,
             summary=summary or _first_line(method),
             tags=[tag] if tag else None,
         )(method)

@@ -46,7 +46,7 @@ def bodies(world: World) -> Mapping[tuple[str, str], dict[str, Any]]:
 
 def ids_of(theirs: Theirs, alice: Api, template: str) -> dict[str, str]:
     """Those of the world; a reservation that can do what is asked of it."""
-    ids = dict(theirs.ids)
+    ids = {"type_name": "reservation.placed", **theirs.ids}
     if template.endswith("/<str:reservation_id>/cancel"):
         ids["reservation_id"] = Reservation.objects.filter(series=ids["series_id"]).first().pk
     return ids

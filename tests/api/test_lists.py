@@ -47,9 +47,7 @@ def alice(theirs: Theirs) -> cast.Api:
     for name in ("bob", "carol"):
         cast.token(name)
         budgets.create(who.tenant_id, NewBudget(name=name, gpu_milli_hours=10**9))
-        policies.create(
-            who, draft=policies.Draft(name, "forbid(principal, action, resource);", False)
-        )
+        policies.create(who, draft=policies.Draft(name, FORBID, enabled=False))
     pool = make.pool(nodes=2)
     make.reservation(who, pool)
     return cast.api("alice")
