@@ -55,6 +55,24 @@ def test_a_crowd_of_workers_claims_each_delivery_once(clock):
     assert WebhookDelivery.objects.filter(attempts__gt=1).count() == 0
 
 
+def test_what_a_slow_worker_is_just_writing_down_as_delivered_is_not_claimed_again(clock):
+    backlog(endpoints_count=1, events=1)
+    # The endpoint is known to be well: nothing is said of it, and only the delivery is locked.
+    WebhookEndpoint.objects.update(last_success_at=clock.now() + timedelta(hours=1))
+    (late,) = deliveries.claim(Lane.QUICK, limit=1)
+    clock.advance(timedelta(seconds=deliveries.CLAIM_SECONDS))
+    taken = deliveries.Attempt(None, "", latency_ms=5, status=200)
+    with sessions.opened("slow", "other") as (slow, other):
+        slow.begin()
+        slow.run(lambda: deliveries.record([deliveries.result(late, taken)]))
+        step = other.start(lambda: deliveries.claim(Lane.QUICK, limit=1))
+        step.must_block()
+        slow.commit()
+        assert step.result() == []
+    row = WebhookDelivery.objects.get()
+    assert (row.status, row.attempts) == ("delivered", 1)
+
+
 def test_an_endpoint_that_is_deleted_while_it_is_called_takes_the_result_along(clock):
     backlog(endpoints_count=1, events=1)
     (claim,) = deliveries.claim(Lane.QUICK, limit=1)
