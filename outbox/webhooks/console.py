@@ -140,6 +140,7 @@ def disable(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResp
 def redeliver_span(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
     """Send again what failed in a span that has just ended."""
     span = _SPANS.get(request.POST.get("span", ""))
+    endpoints.get(visitor.caller, webhook_id)  # first: what is not theirs is not found
     if span is None:
         raise errors.InvalidInput.at("span", f"is one of {', '.join(_SPANS)}")
     try:

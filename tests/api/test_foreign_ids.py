@@ -86,6 +86,7 @@ def theirs() -> Theirs:
     }
     mallory = cast.api("mallory")
     mallory.get("/whoami")  # writes last_used_at, once
+    mallory.get("/events/stream")  # and which cluster positions are of
     return Theirs(mallory, cast.tenant("globex").pk, ids)
 
 
@@ -160,7 +161,7 @@ def test_lists_of_the_caller_show_nothing_of_others_and_take_no_foreign_filter(
     theirs: Theirs,
 ) -> None:
     secrets = set(theirs.ids.values())
-    lists = [r for r in valid_requests.ROUTES if r not in WITH_ID and "GET" in r.methods]
+    lists = [r for r in valid_requests.ROUTES if "<" not in r.template and "GET" in r.methods]
     assert len(lists) > 5
     for route in lists:
         path = path_of(route, theirs.ids)
@@ -181,7 +182,7 @@ def test_a_page_of_the_console_is_not_found(theirs: Theirs, route: routes.Route)
     path = path_of(route, theirs.ids)
     answers = [browser.get(path), browser.post(path)]
     assert {answer.status_code for answer in answers} <= {404, 405}
-    assert answers[0].status_code == 404 or route.methods == ("POST",)
+    assert 404 in {answer.status_code for answer in answers}  # 405 where it only takes the other
     for answer in answers:
         shown = answer.content.decode().replace(path, "")
         assert not [value for value in theirs.ids.values() if value in shown]
