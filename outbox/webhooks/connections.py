@@ -5,6 +5,7 @@ by name. A name that resolves to something else the next time gets another conne
 on one address never share one: each checked its own certificate.
 """
 
+import contextlib
 import ssl
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -45,10 +46,14 @@ def place(target: Target, address: Address) -> Place:
 
 
 class Metered(AsyncNetworkStream):
-    """A stream that hands over a bounded number of bytes for each answer."""
+    """A stream that hands over a bounded number of bytes for each answer.
+
+    What is written waits until an answer is wanted, so that head and body leave together.
+    """
 
     def __init__(self, stream: AsyncNetworkStream) -> None:
         self._stream = stream
+        self._unsent = b""
         self.left = 0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -57,6 +62,7 @@ class Metered(AsyncNetworkStream):
         Raises:
             TooMuch: all that may be read was.
         """
+        await self._send(timeout)
         if self.left <= 0:
             raise TooMuch("the answer is too long")
         data = await self._stream.read(min(max_bytes, self.left), timeout)
@@ -64,8 +70,8 @@ class Metered(AsyncNetworkStream):
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send."""
-        await self._stream.write(buffer, timeout)
+        """Have it sent with the next read."""
+        self._unsent += buffer
 
     async def aclose(self) -> None:
         """Close at once, whatever is under way."""
@@ -74,6 +80,13 @@ class Metered(AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         """What is known of the socket."""
         return self._stream.get_extra_info(info)
+
+    async def _send(self, timeout: float | None) -> None:
+        unsent, self._unsent = self._unsent, b""
+        if unsent:
+            # A receiver may answer before it has read all, and close: what it said counts.
+            with contextlib.suppress(httpcore2.WriteError):
+                await self._stream.write(unsent, timeout)
 
 
 @dataclass(slots=True)

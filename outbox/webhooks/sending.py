@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -127,8 +128,7 @@ class Sender:
         self._limits = limits or Limits()
         self._resolver = resolver or Resolver()
         self._own_resolver = resolver is None
-        self._tls = tls or httpcore2.default_ssl_context()
-        self._tls.set_alpn_protocols(["http/1.1"])
+        self._tls = tls or _trusting_authorities()
         self._idle = connections.Idle()
 
     async def __aenter__(self) -> Self:
@@ -249,6 +249,14 @@ class Sender:
         except _GONE:
             course.cut = True
         await response.aclose()
+
+
+@cache
+def _trusting_authorities() -> ssl.SSLContext:
+    """TLS as of any client; reading the authorities takes longer than many attempts."""
+    context = httpcore2.default_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _headers(request: Request, target: Target) -> dict[str, str]:

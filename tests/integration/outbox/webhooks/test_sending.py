@@ -52,6 +52,33 @@ def test_a_message_arrives_signed_and_its_answer_is_kept() -> None:
     assert SECRET not in str(attempt)
 
 
+def test_a_message_leaves_in_one_piece() -> None:
+    pieces: list[bytes] = []
+
+    async def takes_pieces(reader: Reader, writer: Writer) -> None:
+        pieces.append(await reader.read(65_536))
+        writer.write(OK)
+        await writer.drain()
+        await reader.read(1)
+
+    [attempt] = _one(takes_pieces)
+    assert attempt.failure is None
+    assert pieces[0].startswith(b"POST /hook HTTP/1.1\r\n")
+    assert pieces[0].endswith(receivers.message("http://x").body)
+
+
+def test_an_answer_before_all_was_read_counts() -> None:
+    """Whoever refuses a message by its head may close before the rest has come."""
+
+    async def refuses(reader: Reader, writer: Writer) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+
+    [attempt] = _one(refuses)
+    assert (attempt.failure, attempt.status) == (Failure.STATUS, 413)
+
+
 def test_one_connection_serves_one_message_after_the_other() -> None:
     async def run() -> int:
         async with (
