@@ -21,6 +21,8 @@ from bettercompute.wire.webhooks import (
     WebhookWithSecret,
 )
 
+TEST_SECONDS = 15.0  # as long as the server waits for a receiver
+
 
 def create(
     api: Api,
@@ -130,6 +132,7 @@ def test(api: Api, webhook_id: str) -> Flow[DeliveryWithAttempts]:
         WebhookVerb(tenant_id=(yield from accounts.tenant_id(api))),
         DeliveryWithAttempts,
         repeatable=False,
+        holds_seconds=TEST_SECONDS,
     )
     return (yield from flows.exchange(api, call))
 
