@@ -39,7 +39,8 @@ def _diagram(machine: Machine) -> str:
 def events_page() -> str:
     """Every event type with an example (R25)."""
     rows = [
-        f"| `{kind.name}` | {kind.meaning} | `{json.dumps(dict(kind.example))}` |"
+        f'| <a id="{kind.name}"></a>`{kind.name}` | {kind.subject} | {kind.meaning} |'
+        f" `{json.dumps(dict(kind.example))}` |"
         for kind in catalog.TYPES
     ]
     return "\n".join(
@@ -47,10 +48,11 @@ def events_page() -> str:
             "# Events",
             "",
             f"{GENERATED} An event is `{{id, type, tenantId, subject, data, time}}`.",
-            "It is delivered at least once, with the same id each time.",
+            "It is delivered at least once, with the same id each time. How to follow them:",
+            "[how-to/events.md](how-to/events.md). `GET /api/v1/events/catalog` has their schemas.",
             "",
-            "| type | meaning | data, for example |",
-            "|---|---|---|",
+            "| type | about | meaning | data, for example |",
+            "|---|---|---|---|",
             *rows,
             "",
         ]

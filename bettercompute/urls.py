@@ -75,7 +75,7 @@ api_v1 = [
         webhooks.RedeliverView.as_view(),
     ),
     path("events", events.EventsView.as_view()),
-    path("events/stream", events.EventStreamView.as_view()),
+    path("events/stream", events.EventStreamView.as_view(), name="event-stream"),
     path("events/catalog", events.CatalogView.as_view()),
     path("events/catalog/<str:type_name>", events.CatalogTypeView.as_view()),
     path("events/<str:event_id>", events.EventView.as_view()),

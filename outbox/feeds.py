@@ -115,6 +115,7 @@ class Feed(Generic[R]):
         limit: int,
         types: Collection[str] | None = None,
         tenant_id: str | None = None,
+        subject: str | None = None,
     ) -> Page[R]:
         """The next rows after a position, and where to go on.
 
@@ -126,6 +127,8 @@ class Feed(Generic[R]):
         """
         cluster.verify()
         end = self.end()  # nothing appears before it any more, so what follows needs no snapshot
-        rows = self.read(after, until=end, limit=limit, types=types, tenant_id=tenant_id)
+        rows = self.read(
+            after, until=end, limit=limit, types=types, tenant_id=tenant_id, subject=subject
+        )
         full = len(rows) == limit
         return Page(rows, rows[-1].position if full else max(after, end))

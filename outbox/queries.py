@@ -1,5 +1,7 @@
 """Events as people look them up: about one thing, a page of many, one by its id."""
 
+from datetime import datetime
+
 from bettercompute import clock, errors
 from bettercompute.web import pagination
 from bettercompute.wire import events as wire
@@ -61,6 +63,11 @@ def get(event_id: str, *, tenant_id: str | None) -> EventRow:
             f"There is no event {event_id[:100]} of this tenant, or it is not kept any more."
         )
     return reader.event(row)
+
+
+def instant(event: wire.Event) -> datetime:
+    """When it happened."""
+    return clock.from_ms(event.time)
 
 
 def as_wire(row: EventRow) -> wire.Event:

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from bettercompute.console import home, pool, preferences, signin
+from outbox import console as events
 from outbox.webhooks import console as webhooks
 from pools import console as pools
 from reservations.feeds import console as feeds
@@ -26,6 +27,9 @@ urlpatterns = [
     path("reserve/preview", reservations.preview, name="reserve-preview"),
     path("calendar-feeds", feeds.index, name="calendar-feeds"),
     path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
+    path("events", events.index, name="events"),
+    path("events/catalog", events.catalogue, name="event-catalog"),
+    path("events/<str:event_id>", events.detail, name="event"),
     path("webhooks", webhooks.index, name="webhooks"),
     path("webhooks/new", webhooks.new, name="webhook-new"),
     path("webhooks/<str:webhook_id>", webhooks.detail, name="webhook"),

@@ -58,6 +58,8 @@ class Schema(AutoSchema):
         is_list = not is_item and names[-1].endswith("s")
         if self.method == "GET" and is_list and (len(names) == 1 or len(parts) > len(names)):
             by_method = "list"  # /webhooks, and /webhooks/{id}/deliveries
+        if self.method == "GET" and names[-1] == "catalog" and not is_item:
+            by_method = "list"
         if self.method == "POST" and len(parts) > 1:
             return ".".join(names)  # a verb is in the path: reservations.release
         return ".".join([*names, by_method])

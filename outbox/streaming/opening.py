@@ -1,4 +1,8 @@
-"""How a stream begins: its place is found in Django, and the first bytes of the answer say it."""
+"""How a stream begins: its place is found in Django, and the first bytes of the answer say it.
+
+With them comes the first of what was missed. So where no server process goes on with the stream, a
+client that comes back as it is told is given everything all the same, only later.
+"""
 
 from math import inf
 
@@ -13,12 +17,11 @@ from outbox.filters import Filters
 from outbox.streaming import frames
 from outbox.streaming.marker import HEADER, Marker
 
+FIRST_MAX = 100
+
 
 def begin(credential: Credential, filters: Filters, *, last: str | None) -> HttpResponse:
     """The head of a stream behind ``last``, and for the server process how it goes on.
-
-    A server that cannot go on ends it here: the client comes back as ``retry`` says, and misses
-    nothing.
 
     Raises:
         Unauthenticated: the credential has ended since it was looked at.
@@ -31,12 +34,22 @@ def begin(credential: Credential, filters: Filters, *, last: str | None) -> Http
         resumed = reader.resume(last)
     except ForeignCluster as error:
         raise Unavailable("Events stand still until an operator has seen to a restore.") from error
-    body = frames.opening(resumed.position)
+    body, position = frames.opening(resumed.position), resumed.position
     if resumed.reset:
-        body += frames.reset(resumed.position)
+        body += frames.reset(position)
+    elif last is not None:
+        missed = reader.EVENTS.follow(
+            position,
+            limit=FIRST_MAX,
+            types=filters.types,
+            tenant_id=filters.tenant_id,
+            subject=filters.subject,
+        )
+        body += b"".join(map(frames.event, missed.rows))
+        position = missed.position
     answer = HttpResponse(body, content_type=frames.MEDIA_TYPE)
     seconds = inf if found.expires_in is None else found.expires_in.total_seconds()
-    answer[HEADER] = Marker(credential, filters, resumed.position, seconds).write()
+    answer[HEADER] = Marker(credential, filters, position, seconds).write()
     # Proxies are to hand on what comes, when it comes, as it is.
     answer["Cache-Control"] = "no-cache, no-transform"
     answer["X-Accel-Buffering"] = "no"

@@ -108,10 +108,18 @@ def test_a_position_whose_row_is_gone_is_a_reset_and_goes_on_from_the_end(kind):
 
 def test_a_position_that_nobody_was_given_is_a_reset_and_junk_a_mistake(kind):
     kind.write("a")
-    for made_up in ("0-0", "3-1", f"{2**62}-1", f"1-{2**62}"):
+    for made_up in ("3-1", f"{2**62}-1", f"1-{2**62}"):
         assert kind.feed.resume(made_up).reset
     with pytest.raises(InvalidInput):
         kind.feed.resume("evt_123")
+
+
+@both
+def test_whoever_has_read_nothing_yet_begins_with_the_first_row_that_is_kept(kind):
+    resumed = kind.feed.resume(str(positions.START))
+    kind.write("a")
+    assert not resumed.reset
+    assert follow(kind, resumed.position)[0] == ["a"]
 
 
 @both

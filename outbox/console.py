@@ -1,0 +1,61 @@
+"""The console's pages of events: what happened and happens, one event, the catalogue of types."""
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from bettercompute.pages import rendering, visitors
+from bettercompute.pages.visitors import Visitor
+from outbox import filters, pages, queries, rights
+from outbox.filters import Filters
+from outbox.pages import Choice
+
+SECTION = "events"
+SHOWN = 50
+
+
+@require_safe
+@visitors.required
+def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """What happened, newest first; kept up to date by the browser while it is looked at."""
+    choice = _choice(request)
+    found = queries.page(
+        Filters(
+            tenant_id=rights.require(visitor.caller, platform=False),
+            types=filters.types([choice.types] if choice.types else []),
+            subject=choice.subject or None,
+        ),
+        limit=SHOWN,
+        cursor=choice.cursor or None,
+    )
+    page = pages.listing(
+        found,
+        choice,
+        tenant_id=visitor.caller.tenant_id,
+        now=visitor.now,
+        zone=visitor.zone,
+    )
+    return rendering.render(
+        request, "events/list.html", page, section=SECTION, part="events/_results.html"
+    )
+
+
+@require_safe
+@visitors.required
+def detail(request: HttpRequest, visitor: Visitor, event_id: str) -> HttpResponse:
+    """One event, as it is sent."""
+    row = queries.get(event_id, tenant_id=rights.require(visitor.caller, platform=False))
+    page = pages.one(row, now=visitor.now, zone=visitor.zone)
+    return rendering.render(request, "events/detail.html", page, section=SECTION)
+
+
+@require_safe
+@visitors.required
+def catalogue(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """Every type of event, with an example and its schema."""
+    entries = pages.entries()
+    return rendering.render(request, "events/catalog.html", entries, section=SECTION)
+
+
+def _choice(request: HttpRequest) -> Choice:
+    given = {name: request.GET.get(name, "").strip() for name in ("types", "subject", "cursor")}
+    return Choice(**given)

@@ -1,0 +1,181 @@
+"""What the console's pages of events show. Pure: from events to what a template prints."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from bettercompute.pages import moments, parts
+from bettercompute.pages.moments import Moment
+from bettercompute.pages.parts import Fact, Option
+from bettercompute.wire.events import Event, EventList
+from outbox import catalog, queries, schemas
+from outbox.filters import WILDCARD
+from outbox.reader import EventRow
+
+#: What the first part of a subject names, where that has a page.
+_PAGES = {"reservation": "reservation", "series": "series-detail", "pool": "pool"}
+_HIDDEN = {"poolId", "state"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the address of the list asks for."""
+
+    types: str = ""
+    subject: str = ""
+    cursor: str = ""
+
+    def query(self, **more: str) -> str:
+        """The same, or with more, as an address has it."""
+        given = {"types": self.types, "subject": self.subject} | more
+        return urlencode({name: value for name, value in given.items() if value})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event in the list."""
+
+    href: str
+    type: str
+    at: Moment
+    subject: str
+    subject_href: str
+    details: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """How the list keeps itself up to date: the stream to read, from where, and of which types."""
+
+    stream: str
+    after: str
+    types: str
+    rows: str  # where the list is rendered anew
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """The list."""
+
+    choice: Choice
+    options: tuple[Option, ...]
+    lines: tuple[Line, ...]
+    older: str  # the address of what came before
+    live: Live | None  # none on the pages of older ones
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """One event."""
+
+    type: str
+    meaning: str
+    catalog_href: str
+    facts: tuple[Fact, ...]
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeEntry:
+    """One type of the catalogue."""
+
+    name: str
+    meaning: str
+    example: str
+    schema: str
+    list_href: str
+
+
+def listing(
+    found: EventList, choice: Choice, *, tenant_id: str, now: datetime, zone: tzinfo
+) -> ListPage:
+    """The page of a list."""
+    address = reverse("events")
+    older = f"{address}?{choice.query(cursor=found.next_cursor)}" if found.next_cursor else ""
+    return ListPage(
+        choice=choice,
+        options=_options(choice.types),
+        lines=tuple(line(each, now=now, zone=zone) for each in found.items),
+        older=older,
+        live=None if choice.cursor else _live(found, choice, tenant_id),
+    )
+
+
+def line(event: Event, *, now: datetime, zone: tzinfo) -> Line:
+    """An event in a list."""
+    kind, _, key = event.subject.partition("/")
+    shown = {name: value for name, value in event.data.items() if name not in _HIDDEN}
+    return Line(
+        href=reverse("event", args=[event.id]),
+        type=event.type,
+        at=moments.moment(queries.instant(event), now=now, zone=zone),
+        subject=event.subject,
+        subject_href=reverse(_PAGES[kind], args=[key]) if kind in _PAGES else "",
+        details="; ".join(f"{name}: {_value(value)}" for name, value in shown.items()),
+    )
+
+
+def one(row: EventRow, *, now: datetime, zone: tzinfo) -> EventPage:
+    """The page of one event."""
+    event = queries.as_wire(row)
+    shown = line(event, now=now, zone=zone)
+    kind = catalog.BY_NAME.get(event.type)
+    return EventPage(
+        type=event.type,
+        meaning="" if kind is None else kind.meaning,
+        catalog_href=f"{reverse('event-catalog')}#{event.type}" if kind else "",
+        facts=(
+            Fact("When", f"{shown.at.text} ({shown.at.title})"),
+            Fact("About", event.subject, shown.subject_href),
+            Fact("Id", event.id),
+            Fact("Position", str(row.position)),
+        ),
+        document=_json(event.model_dump(by_alias=True)),
+    )
+
+
+def entries() -> tuple[TypeEntry, ...]:
+    """The catalogue."""
+    address = reverse("events")
+    return tuple(
+        TypeEntry(
+            name=shown.type,
+            meaning=shown.meaning,
+            example=_json(shown.example.model_dump(by_alias=True)),
+            schema=_json(shown.json_schema),
+            list_href=f"{address}?{urlencode({'types': shown.type})}",
+        )
+        for shown in schemas.all_types().items
+    )
+
+
+def _live(found: EventList, choice: Choice, tenant_id: str) -> Live:
+    stream = f"{reverse('event-stream')}?{choice.query(tenantId=tenant_id)}"
+    asked = choice.types.removesuffix("*")
+    names = [name for name in catalog.BY_NAME if name.startswith(asked)]
+    rows = f"{reverse('events')}?{choice.query()}"
+    return Live(stream=stream, after=found.position, types=" ".join(names), rows=rows)
+
+
+def _options(chosen: str) -> tuple[Option, ...]:
+    groups = dict.fromkeys(kind.group for kind in catalog.TYPES)
+    choices: Iterable[tuple[str, str]] = [
+        ("", "Everything"),
+        *((group + WILDCARD, f"All of {group}") for group in groups),
+        *((name, name) for name in catalog.BY_NAME),
+    ]
+    return parts.options(choices, chosen)
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
