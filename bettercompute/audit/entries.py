@@ -21,7 +21,7 @@ from django.db import connection, transaction
 from bettercompute import acts, clock, sql
 from bettercompute.acts import Act, Thing
 from bettercompute.audit import bounds, keys, repeats
-from bettercompute.audit.models import Outcome
+from bettercompute.audit.outcomes import Outcome
 
 ENTRIES = sql.load(__package__, "entries")
 NONE = "[]"

@@ -6,15 +6,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from bettercompute import ids
+from bettercompute.audit.outcomes import Outcome
 from bettercompute.columns import Int8MultirangeField
-
-
-class Outcome(models.TextChoices):
-    """How an act ended."""
-
-    ALLOWED = "allowed", "done"
-    DENIED = "denied", "refused: who asked may not"
-    FAILED = "failed", "did not happen"
 
 
 class Entry(models.Model):
