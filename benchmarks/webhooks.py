@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from benchmarks import deployment
+from benchmarks import cpu, deployment
 from benchmarks.deployment import Deployment
 
 ENDPOINTS = (1, 50)
 DELIVERIES = 3_000
+#: The worker is counted as web is: Python that is not this process.
+PARTS = {cpu.POSTGRES: "PostgreSQL", cpu.WEB: "worker"}
 PROBES_PER_SECOND = 10
 CLIENTS = 4
 NODES = 100
@@ -98,26 +100,32 @@ def main(*, seconds: float) -> None:
         stocked = supply.h100s(NODES)
         # The worker goes on from the events that this made.
         for endpoints in ENDPOINTS:
-            _say(f"{endpoints} endpoint(s): {_rate(receiver, person, endpoints):.0f} deliveries/s")
+            rate, spent = _rate(receiver, person, endpoints)
+            costly = ", ".join(
+                f"{name} {spent.milliseconds_each(part, DELIVERIES):.2f} ms"
+                for part, name in PARTS.items()
+            )
+            _say(f"{endpoints} endpoint(s): {rate:.0f} deliveries/s; processor time each: {costly}")
         _keep_one(person)
         _say(f"delay, idle: {_percentiles(_probe(receiver, person, seconds))}")
         rate, delays = _under_load(here, receiver, person, stocked, seconds=seconds)
         _say(f"delay, under {rate:.0f} creates/s: {_percentiles(delays)}")
 
 
-def _rate(receiver: Receiver, person: object, endpoints: int) -> float:
-    """Deliveries a second, from the first arrival to the last of a backlog."""
+def _rate(receiver: Receiver, person: object, endpoints: int) -> tuple[float, cpu.Spent]:
+    """Deliveries a second, from the first arrival to the last of a backlog, and what they cost."""
     _make_endpoints(receiver, person, endpoints)
     _publish(person)
     receiver.wait_for(receiver.count + 1)  # each is called once before: it is known to answer
     time.sleep(2)
     before, start = receiver.count, len(receiver.arrived)
     events = DELIVERIES // endpoints
-    ids = _publish(person, events)
-    receiver.wait_for(before + events * endpoints)
+    with cpu.counted() as spent:
+        ids = _publish(person, events)
+        receiver.wait_for(before + events * endpoints)
     times = sorted(at for each in ids for at in receiver.arrived[each])
     assert len(receiver.arrived) == start + events
-    return len(times) / (times[-1] - times[0])
+    return len(times) / (times[-1] - times[0]), spent
 
 
 def _make_endpoints(receiver: Receiver, person: object, wanted: int) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from django.db import Error, connections, transaction
+from django.db import Error, InterfaceError, OperationalError, connections, transaction
 
 from bettercompute import clock, failpoints
 from bettercompute.coordination import reconnecting
@@ -183,10 +183,16 @@ class Courier:
         for flight in back:
             self._flights.discard(flight)
             self._unwritten.append(deliveries.result(flight.claim, _outcome(flight)))
-        if self._unwritten:
-            failpoints.reach(Failpoint.WEBHOOK_SENT)
+        if not self._unwritten:
+            return
+        failpoints.reach(Failpoint.WEBHOOK_SENT)
+        try:
             deliveries.record(self._unwritten)
-            self._unwritten = []
+        except (OperationalError, InterfaceError):
+            raise
+        except Error:
+            _record_one_by_one(self._unwritten)
+        self._unwritten = []
 
     def _take_up(self, *, everything: bool) -> int:
         """Claim what there are slots for, and send it; answers how many."""
@@ -231,6 +237,18 @@ class Courier:
             self._outgoing.close()
             self._outgoing = None
         self._flights.clear()
+
+
+def _record_one_by_one(results: Sequence[Result]) -> None:
+    """One of them cannot be written down: it must not keep the others from being."""
+    for each in results:
+        try:
+            deliveries.record([each])
+        except (OperationalError, InterfaceError):
+            raise
+        except Error:
+            # Its claim lapses, and it is sent again.
+            log.exception("what came of delivery %s cannot be written down", each.claim.id)
 
 
 def _outcome(flight: Flight) -> Attempt:

@@ -159,7 +159,7 @@ def record(results: Sequence[Result]) -> None:
         responses=[each.status for each in attempts],
         heads=[_text(each.answer) for each in attempts],
         latencies=[each.latency_ms for each in attempts],
-        errors=[each.message for each in attempts],
+        errors=[_text(each.message.encode("utf-8", "replace")) for each in attempts],
     )
     _disable_hopeless(judged)
 

@@ -1,5 +1,6 @@
 """Imports go one way, and some packages run without Django."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,4 +42,16 @@ def test_importing_it_loads_no_django(module):
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "module", ["bettercompute.asgi", "nodes.gateway.app", "bettercompute.celery"]
+)
+def test_a_server_starts_before_anybody_has_made_django_ready(module):
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    command = [sys.executable, "-c", f"import {module}"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr

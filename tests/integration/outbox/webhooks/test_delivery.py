@@ -327,6 +327,32 @@ def test_a_reply_that_no_text_can_hold_is_kept_as_far_as_it_can_be(clock, door):
     assert len(head) == 4_096
 
 
+def test_a_result_that_cannot_be_written_down_does_not_keep_the_others_from_being(
+    clock, door, monkeypatch
+):
+    endpoint(door)
+    publish()
+    dispatched()
+    send()
+    publish()
+    publish()
+    dispatched()
+    text = deliveries._text
+    door.reply = lambda message: Reply(200, message.id.encode())
+    bad = WebhookDelivery.objects.filter(status="pending").order_by("id")[0].event_id
+    monkeypatch.setattr(
+        deliveries, "_text", lambda raw: "\x00" if raw == bad.encode() else text(raw)
+    )
+    assert send() == 2
+    told = dict(WebhookDelivery.objects.values_list("event_id", "status"))
+    assert told.pop(bad) == "pending"
+    assert set(told.values()) == {"delivered"}
+    monkeypatch.undo()
+    clock.advance(timedelta(seconds=deliveries.CLAIM_SECONDS))
+    assert send() == 1
+    assert not WebhookDelivery.objects.exclude(status="delivered").exists()
+
+
 def test_a_secret_that_no_key_opens_fails_the_attempt_and_is_told(clock, door, settings):
     made, _ = endpoint(door)
     settings.SECRET_KEY = "another " * 8
