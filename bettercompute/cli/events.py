@@ -54,7 +54,7 @@ def events(
     """List what happened, newest first.
 
     \b
-    better-compute events --type 'reservation.*' --from "yesterday 00:00"
+    better-compute events --type 'reservation.*' --from 2026-03-01T00:00
     better-compute events --subject reservation/rsv_01k…
     """
     start_ms = None if start is None else asking.moment(session, start, option="--from")
