@@ -76,6 +76,7 @@ def seen_by(page: Page, count: int) -> None:
         page.wait_for_timeout(100)
 
 
+@pytest.mark.long
 def test_a_browsers_own_event_source_goes_on_behind_what_it_has(browser: Browser) -> None:
     publish("a", "b")
     with web_server.running(workers=1) as server:

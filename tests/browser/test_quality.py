@@ -11,6 +11,7 @@ from django.db import connections
 from playwright.sync_api import Page, expect
 
 from bettercompute.iam.callers import Caller
+from outbox.models import Event
 from outbox.webhooks import endpoints, resending
 from outbox.webhooks.endpoints import Draft
 from pools.models import Pool
@@ -43,6 +44,7 @@ def paths(transactional_db: None) -> dict[str, str]:
         alice, Draft("http://127.0.0.1:1025/hook", "builds", ["reservation.*", "node.cordoned"])
     )
     tried = _tried(alice, webhook.pk)
+    event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return {
         "home": "/",
         "pools": "/pools",
@@ -56,6 +58,9 @@ def paths(transactional_db: None) -> dict[str, str]:
         "placed": f"/reservations/{ahead.pk}",
         "pending": f"/reservations/{waiting.pk}",
         "release": f"/reservations/{active.pk}/release",
+        "events": "/events",
+        "event": f"/events/{event}",
+        "event-types": "/events/catalog",
         "webhooks": "/webhooks",
         "webhook": f"/webhooks/{webhook.pk}",
         "webhook-edit": f"/webhooks/{webhook.pk}/edit",
