@@ -198,8 +198,12 @@ def delivery(
     notice: Notice | None = None,
 ) -> Delivery:
     """One delivery's page."""
+    # A test is no event of the outbox, and the platform is told of other tenants' too.
+    is_elsewhere = found.test or webhook.tenant_id is None
     facts = [
-        Fact("Event", found.event_id),
+        Fact(
+            "Event", found.event_id, "" if is_elsewhere else reverse("event", args=[found.event_id])
+        ),
         Fact("About", found.subject),
         Fact("Happened", reader.moment(found.event_time).text),
         Fact("Attempts", str(found.attempts)),

@@ -10,7 +10,7 @@ from django.test import Client
 
 from bettercompute.client.calls import Answer
 from outbox.models import WebhookEndpoint
-from tests.support import cast, receiving, wire_server
+from tests.support import cast, receiving, webhooks, wire_server
 from tests.support.wire_server import WireServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
@@ -146,6 +146,17 @@ def test_what_failed_is_sent_again_one_or_a_span(alice: Client, receiver: WireSe
     again = alice.post(f"{sent['Location']}/redeliver")
     assert again["Location"] == sent["Location"]
     assert "Pending" in text(alice.get(sent["Location"]))
+
+
+def test_a_delivery_leads_to_its_event(alice: Client, receiver: WireServer) -> None:
+    webhook_id, _ = made(alice, f"{receiver.url}/hook", type=["pool.*"])
+    webhooks.publish()
+    webhooks.dispatched()
+    [row] = WebhookEndpoint.objects.get().deliveries.all()
+    assert "pool.created" in text(alice.get(f"/webhooks/{webhook_id}"))
+    page = alice.get(f"/webhooks/{webhook_id}/deliveries/{row.pk}").content.decode()
+    [href] = re.findall(rf'href="(/events/{row.event_id})"', page)
+    assert alice.get(href).status_code == 200
 
 
 @pytest.mark.case(24)
