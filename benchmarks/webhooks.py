@@ -76,17 +76,7 @@ def receiving() -> Iterator[Receiver]:
     try:
         yield receiver
     finally:
-        asyncio.run_coroutine_threadsafe(_hang_up(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-
-
-async def _hang_up() -> None:
-    mine = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not mine]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+        loop.call_soon_threadsafe(server.close)  # its thread ends with the process
 
 
 def main(*, seconds: float) -> None:

@@ -127,12 +127,12 @@ def test_deliveries_are_listed_by_state_event_and_page(door, acme):
     api = cast.api("alice")
     made = make(api, door, acme)
     path = f"/webhooks/{made['id']}/deliveries"
-    for kind in ("pool.created", "pool.changed", "token.created"):
+    for kind in ("pool.created", "pool.changed", "quota.changed"):
         publish(kind=kind)
     dispatched()
     everything = api.get(path).json()["items"]
     assert [each["eventType"] for each in everything] == [
-        "token.created",
+        "quota.changed",
         "pool.changed",
         "pool.created",
     ]

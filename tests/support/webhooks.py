@@ -43,7 +43,8 @@ def sent(to: WebhookEndpoint) -> WebhookDelivery:
 
 def publish(tenant: str = "acme", kind: str = "pool.created", subject: str = "pool/pool_a") -> None:
     """An event of a tenant, which dispatch can read."""
-    data = {"tokenId": "tok_a"} if kind.startswith("token") else {"poolId": "pool_a"}
+    of_quota = {"resource": "gpuMilli", "max": 8_000}
+    data = of_quota if kind.startswith("quota") else {"poolId": "pool_a"}
     events.publish(kind, tenant_id=cast.tenant(tenant).pk, subject=subject, data=data)
     horizon.let_writers_elsewhere_end()
 

@@ -109,8 +109,8 @@ def test_the_same_event_enqueued_twice_is_one_delivery(clock, door):
 FILTERS = {
     "all": (Draft("u"), 4),
     "exact": (Draft("u", event_types=["pool.created"]), 2),
-    "kind": (Draft("u", event_types=["token.*"]), 1),
-    "two": (Draft("u", event_types=["token.*", "pool.changed"]), 2),
+    "kind": (Draft("u", event_types=["quota.*"]), 1),
+    "two": (Draft("u", event_types=["quota.*", "pool.changed"]), 2),
     "subject": (Draft("u", subject="pool/pool_b"), 1),
     "subjects": (Draft("u", subject="pool/*"), 3),
     "both": (Draft("u", event_types=["pool.changed"], subject="pool/pool_b"), 0),
@@ -126,7 +126,7 @@ def test_an_endpoint_is_told_what_its_filters_let_through_and_of_its_tenant_alon
     publish(kind="pool.created", subject="pool/pool_a")
     publish(kind="pool.created", subject="pool/pool_b")
     publish(kind="pool.changed", subject="pool/pool_a")
-    publish(kind="token.created", subject="token/tok_a")
+    publish(kind="quota.changed", subject="quota/acme")
     publish("globex")
     dispatched()
     told = {row.description: row.deliveries.count() for row in WebhookEndpoint.objects.all()}
@@ -143,10 +143,10 @@ def test_events_from_before_an_endpoint_was_made_or_while_it_was_disabled_are_no
     publish()
     clock.advance("1s")
     endpoints.update(alice, made.pk, {}, enabled=True)
-    publish(kind="token.created")
+    publish(kind="quota.changed")
     dispatched()
     types = list(WebhookDelivery.objects.order_by("id").values_list("event_type", flat=True))
-    assert types == ["token.created"]
+    assert types == ["quota.changed"]
 
 
 @pytest.mark.case(30)
