@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from bettercompute import clock
 from bettercompute.pages import moments, parts
 from bettercompute.pages.moments import Moment
 from bettercompute.pages.parts import Fact, Option
@@ -19,6 +20,7 @@ from outbox.reader import EventRow
 #: What the first part of a subject names, where that has a page.
 _PAGES = {"reservation": "reservation", "series": "series-detail", "pool": "pool"}
 _HIDDEN = {"poolId", "state"}
+_MOMENTS = {"start", "end", "occurrence"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ def line(event: Event, *, now: datetime, zone: tzinfo) -> Line:
         at=moments.moment(queries.instant(event), now=now, zone=zone),
         subject=event.subject,
         subject_href=reverse(_PAGES[kind], args=[key]) if kind in _PAGES else "",
-        details="; ".join(f"{name}: {_value(value)}" for name, value in shown.items()),
+        details="; ".join(
+            f"{name}: {_value(name, value, now=now, zone=zone)}" for name, value in shown.items()
+        ),
     )
 
 
@@ -175,7 +179,9 @@ def _json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _value(value: object) -> str:
+def _value(name: str, value: object, *, now: datetime, zone: tzinfo) -> str:
+    if name in _MOMENTS and isinstance(value, int):
+        return moments.text(clock.from_ms(value), now=now, zone=zone)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)

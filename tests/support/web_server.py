@@ -50,6 +50,12 @@ class WebServer:
         """Where it is."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """Its master process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start, and wait until it is ready."""
         self._process = subprocess.Popen(
