@@ -5,8 +5,8 @@ from typing import Any
 from django import forms
 from django.forms.fields import InvalidJSONInput, JSONString
 
+from bettercompute import jsontext
 from bettercompute.errors import InvalidInput
-from bettercompute.web import parsing
 
 
 class DocumentField(forms.JSONField):
@@ -40,4 +40,4 @@ class DocumentField(forms.JSONField):
 
 
 def _load(text: str) -> Any:
-    return parsing.load(text.encode("utf-8", "surrogatepass"))
+    return jsontext.load(text.encode("utf-8", "surrogatepass"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bettercompute import jsontext
 from bettercompute.errors import InvalidInput, PayloadTooLarge
 from bettercompute.web import parsing
 from bettercompute.wire.dryrun import PolicyDryRun
@@ -52,7 +53,7 @@ def errors_of(action: Any) -> dict[str, str]:
     ],
 )
 def test_what_is_no_json_of_ours_is_refused_and_located(raw: bytes, path: str, says: str) -> None:
-    found = errors_of(lambda: parsing.load(raw))
+    found = errors_of(lambda: jsontext.load(raw))
     assert list(found) == [path]
     assert says in found[path]
 
@@ -60,21 +61,21 @@ def test_what_is_no_json_of_ours_is_refused_and_located(raw: bytes, path: str, s
 def test_a_body_may_have_256_kib_and_sixteen_levels() -> None:
     text = json.dumps({"a": "x" * (parsing.BODY_BYTES_MAX - 10)}).encode()
     assert len(text) <= parsing.BODY_BYTES_MAX
-    parsing.load(text)
+    jsontext.load(text)
     with pytest.raises(PayloadTooLarge):
-        parsing.load(b" " * (parsing.BODY_BYTES_MAX + 1))
-    assert parsing.load(b"[" * 16 + b"]" * 16)
+        jsontext.load(b" " * (parsing.BODY_BYTES_MAX + 1))
+    assert jsontext.load(b"[" * 16 + b"]" * 16)
 
 
 def test_ordinary_json_is_what_it_says() -> None:
     document = {"a": [1, -1, 2.5, None, True, "ü 😀"], "b": {"c": 9223372036854775807}}
-    assert parsing.load(json.dumps(document).encode()) == document
+    assert jsontext.load(json.dumps(document).encode()) == document
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_raise_anything_but_invalid_input(raw: bytes) -> None:
     with contextlib.suppress(InvalidInput):
-        parsing.load(raw)
+        jsontext.load(raw)
 
 
 @pytest.mark.parametrize(
