@@ -96,6 +96,8 @@ class Names:
     def _new_name(self, found: re.Match[str]) -> str:
         if found["server"]:
             return "<server>"
+        if found["gpu"]:
+            return "<gpu>"  # which of several equal ones is taken is nobody's business
         kind = found[0].partition("_")[0] if found["id"] else str(found.lastgroup)
         number = sum(each.startswith(f"<{kind}-") for each in self.by_value.values()) + 1
         return f"<{kind}-{number}>"
