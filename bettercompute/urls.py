@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from bettercompute import operating
+from bettercompute import auditing, operating
 from bettercompute.iam import api as iam
 from bettercompute.web import health, metrics_page, openapi
 from nodes import api as nodes
@@ -79,6 +79,7 @@ api_v1 = [
     path("events/catalog", events.CatalogView.as_view()),
     path("events/catalog/<str:type_name>", events.CatalogTypeView.as_view()),
     path("events/<str:event_id>", events.EventView.as_view()),
+    path("audit", auditing.AuditView.as_view()),
     path("selfcheck", operating.SelfCheckView.as_view()),
     path("leases", operating.LeasesView.as_view()),
     path("openapi.json", openapi.document, name="openapi"),

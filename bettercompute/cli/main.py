@@ -92,6 +92,11 @@ SECTIONS = {
             "members",
             "List who can act for your tenant: those a reservation can be shared with.",
         ),
+        "audit": Entry(
+            "audit",
+            "audit",
+            "Who did what at your tenant, from where, and what was refused; for admins.",
+        ),
         "tokens": Entry("tokens", "tokens", "API tokens, each for one tenant and in your name."),
         "webhooks": Entry("webhooks", "webhooks", "Receivers that are sent events as they happen."),
     },

@@ -18,6 +18,7 @@ import httpx2
 
 from bettercompute.client import (
     accounts,
+    audit,
     capacity,
     events,
     feeds,
@@ -174,6 +175,12 @@ class Nodes(Group):
     uncordon = _call(nodes.uncordon)
 
 
+class Audit(Group):
+    """Who did what, and what was refused."""
+
+    list = _iterate(audit.pages)
+
+
 class Tokens(Group):
     """API tokens."""
 
@@ -264,6 +271,7 @@ class AsyncClient:
         self.nodes = Nodes(self)
         self.maintenance = Maintenance(self)
         self.tokens = Tokens(self)
+        self.audit = Audit(self)
         self.policies = Policies(self)
         self.webhooks = Webhooks(self)
         self.operating = Operating(self)

@@ -16,6 +16,7 @@ import httpx2
 
 from bettercompute.client import (
     accounts,
+    audit,
     capacity,
     events,
     feeds,
@@ -161,6 +162,12 @@ class Nodes(Group):
     uncordon = _call(nodes.uncordon)
 
 
+class Audit(Group):
+    """Who did what, and what was refused."""
+
+    list = _iterate(audit.pages)
+
+
 class Tokens(Group):
     """API tokens."""
 
@@ -258,6 +265,7 @@ class Client:
         self.nodes = Nodes(self)
         self.maintenance = Maintenance(self)
         self.tokens = Tokens(self)
+        self.audit = Audit(self)
         self.policies = Policies(self)
         self.webhooks = Webhooks(self)
         self.operating = Operating(self)

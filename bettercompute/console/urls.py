@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from bettercompute.console import home, pool, preferences, signin
+from bettercompute.console import audit, home, pool, preferences, signin
 from outbox import console as events
 from outbox.webhooks import console as webhooks
 from pools import console as pools
@@ -21,6 +21,9 @@ urlpatterns = [
     path("tenant", preferences.tenant, name="tenant"),
     path("pools", pools.listing, name="pools"),
     path("pools/<str:pool_id>", pool.pool, name="pool"),
+    path("audit", audit.index, name="audit"),
+    path("audit.csv", audit.table, name="audit-csv"),
+    path("audit.jsonl", audit.lines, name="audit-jsonl"),
     path("usage", usage.index, name="usage"),
     path("usage.csv", usage.download, name="usage-csv"),
     path("reserve", reservations.reserve, name="reserve"),

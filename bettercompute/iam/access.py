@@ -1,10 +1,10 @@
 """Rules of right that are no policy's business: who runs the platform, who runs a tenant."""
 
 from bettercompute.errors import AccessDenied
-from bettercompute.iam.callers import Caller
+from bettercompute.iam.callers import Caller, Identity
 
 
-def require_operator(caller: Caller) -> None:
+def require_operator(caller: Caller | Identity) -> None:
     """Only operators of the platform pass."""
     if not caller.is_operator:
         raise AccessDenied("Only an operator of the platform may do this.", needs="operator")

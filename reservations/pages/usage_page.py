@@ -1,12 +1,11 @@
 """The page of usage: what was used by day, pool and owner, and what the budgets leave. Pure."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 
+from bettercompute import spreadsheets
 from bettercompute.pages import moments, parts
 from reservations import spending
 from reservations.pages.presentation import Names
@@ -21,9 +20,6 @@ SPANS: Mapping[str, tuple[str, timedelta]] = {
 }
 SPAN_DEFAULT = "30d"
 GROUPS_DEFAULT = ("day", "pool")
-
-# What spreadsheets take for a formula at the beginning of a cell.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +117,17 @@ def page(
 
 def table(choice: Choice, rows: Iterable[Row], names: Names) -> str:
     """The same rows for a spreadsheet: comma-separated, GPU-hours with a point."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow([*_columns(choice), "GPU-hours", "Idle GPU-hours"])
-    for row in rows:
-        groups = [_plain(group) for group in _groups(row, choice, names)]
-        hours = (row.gpu_milli_hours / 1_000, row.idle_gpu_milli_hours / 1_000)
-        writer.writerow([*groups, *hours])
-    return out.getvalue()
+    return spreadsheets.written(
+        [*_columns(choice), "GPU-hours", "Idle GPU-hours"],
+        (
+            [
+                *_groups(row, choice, names),
+                row.gpu_milli_hours / 1_000,
+                row.idle_gpu_milli_hours / 1_000,
+            ]
+            for row in rows
+        ),
+    )
 
 
 def _columns(choice: Choice) -> tuple[str, ...]:
@@ -142,11 +141,6 @@ def _groups(row: Row, choice: Choice, names: Names) -> tuple[str, ...]:
         "owner": names.owners.get(row.owner_id or "", row.owner_id or ""),
     }
     return tuple(told[key] for key, _ in GROUPS if key in choice.by)
-
-
-def _plain(text: str) -> str:
-    """A name that a spreadsheet takes for words, whatever it begins with."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _hours(milli_hours: int) -> str:

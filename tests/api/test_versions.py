@@ -194,6 +194,7 @@ VIEWS = {
     f"{API}/webhooks",
     f"{API}/webhooks/<str:webhook_id>/deliveries",
     f"{API}/webhooks/<str:webhook_id>/deliveries/<str:delivery_id>",
+    f"{API}/audit",
     f"{API}/events",
     f"{API}/events/catalog",
     f"{API}/events/catalog/<str:type_name>",

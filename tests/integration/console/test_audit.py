@@ -1,0 +1,59 @@
+"""The page of the audit, and its rows as files."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from django.http import HttpResponse
+
+from tests.support import cast
+
+pytestmark = [pytest.mark.django_db, pytest.mark.rule("U8")]
+
+
+def text(response: HttpResponse) -> str:
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", response.content.decode()))
+
+
+@pytest.fixture(autouse=True)
+def something_was_done() -> None:
+    api, tenant = cast.api("bob"), cast.tenant().pk
+    api.post("/tokens", {"tenantId": tenant, "name": "=HYPERLINK(1)"})
+    api.get("/audit")
+
+
+def test_an_admin_sees_who_did_what_and_what_was_refused() -> None:
+    page = text(cast.session("alice").get("/audit"))
+    assert "iam:tokens:create" in page
+    assert "Only an admin of the tenant may read what was done there." in page
+    denied = text(cast.session("alice").get("/audit?outcome=denied&span=1d"))
+    assert "iam:tokens:create" not in denied
+
+
+def test_a_member_is_refused_and_not_led_there() -> None:
+    bob = cast.session("bob")
+    assert bob.get("/audit").status_code == 403
+    assert 'href="/audit"' not in bob.get("/").content.decode()
+    assert 'href="/audit"' in cast.session("alice").get("/").content.decode()
+
+
+def test_what_an_address_has_beside_is_left_out() -> None:
+    page = cast.session("alice").get("/audit?span=9y&outcome=maybe&account=%F0%9F%98%80&x=1")
+    assert page.status_code == 200
+
+
+def test_the_table_is_for_spreadsheets_and_starts_no_formula() -> None:
+    answer = cast.session("alice").get("/audit.csv?span=all")
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    assert {row["Outcome"] for row in rows} == {"allowed", "denied"}
+    assert not any(cell[:1] in "=+-@" for row in rows for cell in row.values() if cell)
+    assert "attachment" in answer["Content-Disposition"]
+
+
+def test_the_lines_are_what_the_api_answers() -> None:
+    lines = cast.session("alice").get("/audit.jsonl?span=all").content.decode().splitlines()
+    listed = json.loads(cast.api("alice").get("/audit").content)["items"]
+    assert [json.loads(line) for line in lines] == listed
