@@ -12,9 +12,13 @@ import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
+
+import django
+
+django.setup()  # before anything that knows models is imported
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -24,12 +28,13 @@ from pydantic import BaseModel
 from bettercompute import clock, errors, ids
 from bettercompute.coordination.heart import Heart
 from bettercompute.telemetry import metrics, otel
-from bettercompute.web import bridge, health, longpoll, problems, requests, serving
+from bettercompute.web import bridge, health, longpoll, metrics_page, problems, requests, serving
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
 from bettercompute.web.serving import Served
-
-if TYPE_CHECKING:
-    from outbox.streaming.hub import Hub
+from outbox.streaming import serving as streams
+from outbox.streaming.hub import Hub
+from outbox.streaming.marker import Marker
+from reservations import outages, waiting
 
 Found = TypeVar("Found")
 
@@ -51,8 +56,6 @@ _streaming = ThreadPoolExecutor(STREAMING_THREADS, thread_name_prefix="stream")
 
 
 def _beat() -> None:
-    from reservations import outages
-
     outages.beat()
     clock.synchronise()  # C7: a web process holds no lease at whose renewal it would
 
@@ -122,8 +125,6 @@ async def _from_django(scope: Scope, body: bytes, receive: Receive) -> Answer | 
 
 async def _metrics(scope: Scope) -> Answer:
     """What is counted; also while all of Django's threads are taken."""
-    from bettercompute.web import metrics_page  # its models load only once Django is set up
-
     _as_probe(scope)
     headers = dict(scope["headers"])
     authorization = headers.get(b"authorization")
@@ -145,9 +146,6 @@ def _as_probe(scope: Scope) -> None:
 
 async def _stream(scope: Scope, answer: Answer, receive: Receive, send: Send) -> Answer:
     """Go on with what a view has begun (``outbox.streaming``), to its end; what was answered."""
-    from outbox.streaming import serving as streams  # its models load only once Django is set up
-    from outbox.streaming.marker import Marker
-
     served: Served = scope[serving.ENVIRON]
     marker = Marker.read(answer.header(STREAM) or b"")
     answer.headers = answer.without(STREAM, b"content-length")
@@ -161,9 +159,7 @@ async def _stream(scope: Scope, answer: Answer, receive: Receive, send: Send) ->
 
 
 @cache
-def _hub() -> "Hub":
-    from outbox.streaming.hub import Hub
-
+def _hub() -> Hub:
     return Hub(partial(_in_thread, _streaming))
 
 
@@ -219,8 +215,6 @@ def _plain(status: int, body: bytes) -> Answer:
 
 
 def _look(reservation_id: str) -> Awaitable[BaseModel | None]:
-    from reservations import waiting
-
     return _in_thread(_looking, lambda: waiting.poll(reservation_id))
 
 

@@ -18,17 +18,17 @@ from structlog import contextvars
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
 django.setup()
 
-from django.db import connection  # noqa: E402
+from django.db import connection
 
-from bettercompute import errors  # noqa: E402  # Django's settings come first
-from bettercompute.telemetry import metrics, otel, tracing  # noqa: E402
-from bettercompute.web import health, metrics_page, problems, serving  # noqa: E402
-from bettercompute.web.metrics_page import Page  # noqa: E402
-from bettercompute.web.serving import Served  # noqa: E402
-from nodes.gateway import http  # noqa: E402
-from nodes.gateway.http import Receive, Request, Scope, Send, Sent  # noqa: E402
-from nodes.gateway.service import Gateway  # noqa: E402
-from nodes.protocol.messages import PREFIX, Message  # noqa: E402
+from bettercompute import errors
+from bettercompute.telemetry import metrics, otel, tracing
+from bettercompute.web import health, metrics_page, problems, serving
+from bettercompute.web.metrics_page import Page
+from bettercompute.web.serving import Served
+from nodes.gateway import http
+from nodes.gateway.http import Receive, Request, Scope, Send, Sent
+from nodes.gateway.service import Gateway
+from nodes.protocol.messages import PREFIX, Message
 
 log = logging.getLogger(__name__)
 
