@@ -17,7 +17,7 @@ from bettercompute.coordination.runner import Runner
 from bettercompute.wiring import reconcilers
 from outbox import dispatch
 from tests.support import cast, horizon, invariants, make, sessions, ways
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("C24")]
 

@@ -22,7 +22,7 @@ from outbox import queries as told
 from reservations import ending, reconciler
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, sessions
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("C28")]
 

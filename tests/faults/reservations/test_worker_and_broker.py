@@ -16,7 +16,7 @@ from bettercompute.coordination import leases, workqueue
 from reservations import ending
 from reservations.models import Reservation
 from tests.support import cast, invariants, make, sessions
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

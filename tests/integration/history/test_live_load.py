@@ -29,7 +29,7 @@ from tests.support.history.anomalies import Anomaly, Kind
 from tests.support.history.clients import Load
 from tests.support.history.recording import FinalState, Recorder
 from tests.support.history.wishes import Seat, Wishes
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

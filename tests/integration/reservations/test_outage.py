@@ -15,7 +15,7 @@ from outbox.models import Event
 from pools.models import QuotaUsage
 from reservations.models import Reservation
 from tests.support import cast, invariants, make
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -24,7 +24,7 @@ from tests.support import cast, make, supply
 from tests.support.model.cloud import Key
 from tests.support.model.entries import HOUR, Said, Who
 from tests.support.model.ground import Node, Pool
-from tests.support.storm import Agent
+from tests.support.storm_agents import Agent
 
 CALLERS = ("alice", "bob", "mallory")
 READERS = {"acme": "alice", "globex": "mallory"}
