@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from bettercompute import acts
 from nodes import enrollment
 from nodes.models import Node
 
@@ -20,6 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("node", help="the node's id")
         parser.add_argument("--hours", type=int, default=24, help="how long it works (default 24)")
 
+    @acts.by_command("enroll_node")
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the token, which is shown this once."""
         hours: int = options["hours"]

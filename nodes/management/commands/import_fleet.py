@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from bettercompute import acts
 from bettercompute.errors import ApiError
 from nodes import importing, openb
 
@@ -26,6 +27,7 @@ class Command(BaseCommand):
             "--capability", action="append", default=[], help="what the agents can do"
         )
 
+    @acts.by_command("import_fleet")
     def handle(self, *args: Any, **options: Any) -> None:
         """Read the whole list first, so that a bad line imports nothing."""
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from bettercompute import acts
 from bettercompute.agent import hosts, inventory
 from bettercompute.agent.inventory import HostInventory
 from bettercompute.agent.vendors import nvidia
@@ -47,6 +48,7 @@ class Command(BaseCommand):
             "--capability", action="append", default=[], help="what the agents can do"
         )
 
+    @acts.by_command("import_inventory")
     def handle(self, *args: Any, **options: Any) -> None:
         """Read everything first, so that a bad file imports nothing."""
         try:

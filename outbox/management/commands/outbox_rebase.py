@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from bettercompute import acts
 from outbox import cluster
 
 
@@ -12,6 +13,7 @@ class Command(BaseCommand):
 
     help = "Rewrites transaction ids and cursors of an outbox restored from another cluster."
 
+    @acts.by_command("outbox_rebase")
     def handle(self, *args: Any, **options: Any) -> None:
         """Rebase, or say that there is nothing to do."""
         if cluster.rebase():

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
@@ -100,9 +102,8 @@ class TestDone:
         cast.session("alice", check_csrf=False).post(f"/reservations/{made.pk}/release")
         entry = Entry.objects.get(object_id=made.pk)
         assert (entry.action, entry.via) == ("compute:reservations:release", "session")
-        with acts.by_command("import_fleet"):
-            make.node(pool)
-        told = Entry.objects.filter(action="command:import_fleet")
+        call_command("enroll_node", Node.objects.get(pool=pool).pk, stdout=StringIO())
+        told = Entry.objects.filter(action="compute:nodes:allow-enrolment")
         assert {(each.via, each.operator, each.outcome) for each in told} == {
             ("command", True, "allowed")
         }
