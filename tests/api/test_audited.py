@@ -176,3 +176,30 @@ def test_every_route_that_changes_something_leaves_an_entry(everything: Everythi
             assert entry.tenant_id == everything.world.tenant
     assert silent == []
     assert len(WRITES) > 25
+
+
+PLANTED = (
+    "bct_01k9zzzzzzzzzzzzzzzzzzzzzz_" + "a2" * 26,
+    "whsec_" + "Ab3x" * 10,
+    "bce_" + "Zz9_" * 10,
+    "postgresql://better:hunter2hunter2@db/postgres",
+)
+
+
+def test_no_secret_that_is_sent_anywhere_stays(
+    everything: Everything, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In every text of every body, and in the headers that are kept."""
+    for method, template in WRITES:
+        body = everything.bodies.get((method, template), {})
+        for name in (name for name, value in body.items() if isinstance(value, str)):
+            secret = PLANTED[len(name) % len(PLANTED)]
+            path = template.replace("<str:", secret[:40]).replace(">", "")
+            everything.api.send(method, path, {**body, name: secret}, User_Agent=secret)
+    told = "\n".join(str(values) for values in Entry.objects.values())
+    assert Entry.objects.exclude(outcome="allowed").exists(), "some of it was refused"
+    shown = "".join(capsys.readouterr())
+    for secret in PLANTED:
+        assert secret not in told
+        assert secret not in shown
+    assert "hunter2" not in told + shown
