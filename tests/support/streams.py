@@ -6,14 +6,18 @@ streams commit, and wait for what is to come instead of sleeping.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
 from django.db import connections
 
 from bettercompute import asgi
+from outbox import events
+from outbox.events import NewEvent
+from outbox.streaming import hub
 from tests.support import cast
 
 T = TypeVar("T")
@@ -152,3 +156,32 @@ async def apart(what: Callable[[], T]) -> T:
             connections.close_all()
 
     return await asyncio.to_thread(run)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, clock: object) -> Iterator[None]:
+    """A hub of this test's event loop, that looks often."""
+    asgi._hub.cache_clear()
+    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "PAUSE_SECONDS", 0.0)
+    yield
+    asgi._hub.cache_clear()
+
+
+def publish(*names: str, slug: str = "acme", verb: str = "pending") -> None:
+    """Events in one transaction, one about each name."""
+    tenant = cast.tenant(slug).pk
+    data = {"state": "pending", "poolId": "pool_a"}
+    events.publish_many(
+        NewEvent(f"reservation.{verb}", tenant, f"reservation/{name}", data) for name in names
+    )
+
+
+async def published(*names: str, **more: str) -> None:
+    """The same from inside a scenario."""
+    await apart(lambda: publish(*names, **more))
+
+
+def named(frames: list[Frame]) -> list[str]:
+    """What the events among them are about."""
+    return [frame.data["subject"].partition("/")[2] for frame in frames if frame.event != "reset"]

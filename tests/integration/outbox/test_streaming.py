@@ -3,56 +3,22 @@
 import asyncio
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection
-from django.test import Client
 
 from bettercompute import asgi
-from bettercompute import clock as clocks
-from bettercompute.iam import memberships, tokens
-from bettercompute.iam.models import ApiToken, Policy
 from bettercompute.web import lifetime
-from outbox import events, positions, reader
-from outbox.events import NewEvent
+from outbox import positions, reader
 from outbox.models import Cluster, Event
 from outbox.streaming import hub, serving, subscribers
 from tests.support import cast, streams
-from tests.support.streams import apart, bearer, opened
+from tests.support.streams import apart, bearer, named, opened, publish, published, quick
+
+__all__ = ["quick"]  # a fixture of every test here
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A7")]
-
-FORBID = 'forbid (principal, action == Action::"compute:events:read", resource);'
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch, clock):
-    """A hub of this test's event loop, that looks often."""
-    asgi._hub.cache_clear()
-    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(hub, "PAUSE_SECONDS", 0.0)
-    yield
-    asgi._hub.cache_clear()
-
-
-def publish(*names, slug="acme", verb="pending"):
-    """Events in one transaction, one about each name."""
-    tenant = cast.tenant(slug).pk
-    data = {"state": "pending", "poolId": "pool_a"}
-    events.publish_many(
-        NewEvent(f"reservation.{verb}", tenant, f"reservation/{name}", data) for name in names
-    )
-
-
-async def published(*names, **more):
-    await apart(lambda: publish(*names, **more))
-
-
-def named(frames):
-    return [frame.data["subject"].partition("/")[2] for frame in frames if frame.event != "reset"]
 
 
 async def until(true):
@@ -227,96 +193,6 @@ def test_an_id_that_is_not_there_any_more_is_answered_with_a_reset_and_the_place
             assert (reset.event, reset.id, reset.data["position"]) == ("reset", place, place)
             await published("c")
             assert named(await stream.count(2)) == ["c"]
-
-    play(scenario())
-
-
-def _revoke():
-    tokens.revoke(cast.caller("alice"), ApiToken.objects.get(name="alice's").pk)
-
-
-def _leave():
-    memberships.remove(cast.account("alice"), cast.tenant())
-
-
-def _disable():
-    account = cast.account("alice")
-    account.is_active = False
-    account.save()
-
-
-def _forbid():
-    Policy.objects.create(tenant=cast.tenant(), name="no events", text=FORBID)
-
-
-def _forbid_all():
-    Policy.objects.create(tenant=None, name="no events", text=FORBID)
-
-
-@pytest.mark.rule("A2", "R38")
-@pytest.mark.parametrize("cut", [_revoke, _leave, _disable, _forbid, _forbid_all])
-def test_a_stream_ends_when_its_right_does_and_nothing_is_sent_behind_that(monkeypatch, cut):
-    monkeypatch.setattr(hub, "CHECK_SECONDS", 0.0)  # before each look
-    headers, bob = bearer("alice"), bearer("bob")
-    cast.account("mallory")
-
-    async def scenario():
-        async with opened(headers) as stream:
-            await published("a")
-            await stream.count(1)
-            await apart(cut)
-            await published("b")
-            await stream.end()
-            assert named(stream.events) == ["a"]
-            assert stream.frames[-1].retry > 0
-        async with opened(headers) as stream:
-            assert stream.status in {401, 403}
-        async with opened(bob, last="0-0") as stream:  # the others' go on
-            assert stream.status == (403 if cut in {_forbid, _forbid_all} else 200)
-
-    play(scenario())
-
-
-def test_a_stream_ends_with_its_token_at_once_and_not_at_the_next_check(monkeypatch):
-    monkeypatch.setattr(hub, "CHECK_SECONDS", 10_000.0)
-    soon = clocks.now() + timedelta(milliseconds=300)
-    _, plaintext = tokens.mint(cast.account("alice"), cast.tenant(), name="short", expires_at=soon)
-
-    async def scenario():
-        async with opened({"authorization": f"Bearer {plaintext}"}) as stream:
-            assert stream.status == 200
-            await stream.end()
-
-    play(scenario())
-
-
-def _sign_out(client):
-    client.post("/logout")
-    assert not Session.objects.exists()
-
-
-def _change_password(client):
-    account = cast.account("alice")
-    account.set_password("another")
-    account.save()
-
-
-@pytest.mark.rule("A2")
-@pytest.mark.parametrize("cut", [_sign_out, _change_password])
-def test_a_session_streams_until_it_is_signed_out_or_its_password_changed(monkeypatch, cut):
-    monkeypatch.setattr(hub, "CHECK_SECONDS", 0.0)
-    client = Client()
-    client.force_login(cast.account("alice"))
-    headers = {"cookie": f"sessionid={client.cookies['sessionid'].value}"}
-
-    async def scenario():
-        async with opened(headers) as stream:
-            await published("a")
-            assert named(await stream.count(1)) == ["a"]
-            await apart(lambda: cut(client))
-            await stream.end()
-        async with opened(headers) as stream:
-            assert stream.status == 401
 
     play(scenario())
 
