@@ -3,13 +3,11 @@
 import asyncio
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
 from django.db import OperationalError, connection
 
 from bettercompute import asgi
-from bettercompute.web import lifetime
 from outbox import positions, reader
 from outbox.models import Cluster, Event
 from outbox.streaming import hub, serving, subscribers
@@ -264,28 +262,6 @@ async def together(managers):
         yield [await stack.enter_async_context(each) for each in managers]
 
 
-@pytest.mark.rule("A11")
-def test_streams_are_bounded_by_account_and_by_process(monkeypatch):
-    monkeypatch.setattr(hub, "STREAMS_PER_ACCOUNT_MAX", 1)
-    monkeypatch.setattr(hub, "STREAMS_MAX", 2)
-    alice, bob, mallory = bearer("alice"), bearer("bob"), bearer("mallory")
-
-    async def scenario():
-        async with opened(alice) as one, opened(bob):
-            async with opened(alice) as refused:
-                assert (refused.status, refused.is_over) == (429, True)
-                assert int(refused.headers["retry-after"]) > 0
-            async with opened(mallory) as refused:
-                assert refused.status == 503
-                assert int(refused.headers["retry-after"]) > 0
-            await published("a")
-            await one.count(1)
-        async with opened(alice) as again:
-            assert again.status == 200
-
-    play(scenario())
-
-
 def test_a_heartbeat_says_how_far_it_is_though_nothing_was_asked_for(monkeypatch):
     monkeypatch.setattr(serving, "HEARTBEAT_SECONDS", 0.05)
     headers = bearer("alice")
@@ -391,23 +367,6 @@ def test_after_a_restore_every_open_stream_is_told_where_to_go_on():
 def _run(statement):
     with connection.cursor() as cursor:
         cursor.execute(statement)
-
-
-def test_a_process_that_stops_lets_its_streams_go_with_a_time_to_come_back(monkeypatch):
-    headers = bearer("alice")
-    worker = SimpleNamespace(alive=True)
-    monkeypatch.setattr(lifetime, "_watched", [worker])
-
-    async def scenario():
-        async with opened(headers) as stream:
-            await published("a")
-            await stream.count(1)
-            worker.alive = False
-            await stream.end()
-            low, high = serving.BACK_MS
-            assert low <= stream.frames[-1].retry <= high
-
-    play(scenario())
 
 
 def test_a_server_that_cannot_stream_answers_where_to_go_on():

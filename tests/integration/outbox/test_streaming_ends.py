@@ -1,7 +1,8 @@
-"""A stream ends with the right to it: token, session, membership, policies (A7, A2, R38)."""
+"""A stream ends with its right and with its process; how many there may be (A7, A11, R38)."""
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -10,7 +11,8 @@ from django.test import Client
 from bettercompute import clock as clocks
 from bettercompute.iam import memberships, tokens
 from bettercompute.iam.models import ApiToken, Policy
-from outbox.streaming import hub
+from bettercompute.web import lifetime
+from outbox.streaming import hub, serving
 from tests.support import cast
 from tests.support.streams import apart, bearer, named, opened, published, quick
 
@@ -107,5 +109,44 @@ def test_a_session_streams_until_it_is_signed_out_or_its_password_changed(monkey
             await stream.end()
         async with opened(headers) as stream:
             assert stream.status == 401
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.rule("A11")
+def test_streams_are_bounded_by_account_and_by_process(monkeypatch):
+    monkeypatch.setattr(hub, "STREAMS_PER_ACCOUNT_MAX", 1)
+    monkeypatch.setattr(hub, "STREAMS_MAX", 2)
+    alice, bob, mallory = bearer("alice"), bearer("bob"), bearer("mallory")
+
+    async def scenario():
+        async with opened(alice) as one, opened(bob):
+            async with opened(alice) as refused:
+                assert (refused.status, refused.is_over) == (429, True)
+                assert int(refused.headers["retry-after"]) > 0
+            async with opened(mallory) as refused:
+                assert refused.status == 503
+                assert int(refused.headers["retry-after"]) > 0
+            await published("a")
+            await one.count(1)
+        async with opened(alice) as again:
+            assert again.status == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_process_that_stops_lets_its_streams_go_with_a_time_to_come_back(monkeypatch):
+    headers = bearer("alice")
+    worker = SimpleNamespace(alive=True)
+    monkeypatch.setattr(lifetime, "_watched", [worker])
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("a")
+            await stream.count(1)
+            worker.alive = False
+            await stream.end()
+            low, high = serving.BACK_MS
+            assert low <= stream.frames[-1].retry <= high
 
     asyncio.run(scenario())
