@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -11,7 +13,8 @@ from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
-from bettercompute.pages import repeats
+from bettercompute.client.blocking import Client
+from bettercompute.pages import repeats, zones
 from bettercompute.wire.base import PAGE_MAX
 from bettercompute.wire.capacity import PreviewOccurrence
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
@@ -28,6 +31,8 @@ def series() -> None:
     better-compute reserve … --start "Mon 15:00" --repeat "weekly mon,wed until 2027-03-01"
     better-compute series list
     better-compute series cancel ser_… --from "Mon 15:00"
+
+    Occurrences are shown, and moments are read, by the clock of the series.
     """
 
 
@@ -69,7 +74,7 @@ def cancel(session: Session, *, series_id: str, since: str | None, release_runni
     with session.client() as client:
         found = client.series.cancel(
             series_id,
-            since=None if since is None else _instant(since, FROM),
+            since=None if since is None else _instant(client, series_id, since, FROM),
             release_running=release_running,
         )
         session.out.show(_one(found, readers.with_pools(session, client)))
@@ -82,15 +87,23 @@ def cancel(session: Session, *, series_id: str, since: str | None, release_runni
 def skip(session: Session, *, series_id: str, when: str) -> None:
     """Leave out the occurrence that begins then, booked or not."""
     with session.client() as client:
-        found = client.series.skip(series_id, occurrence=_instant(when, OCCURRENCE))
+        found = client.series.skip(
+            series_id, occurrence=_instant(client, series_id, when, OCCURRENCE)
+        )
         session.out.show(_one(found, readers.with_pools(session, client)))
 
 
-def _instant(text: str, param_hint: str) -> int:
-    found, _ = times.start_ms(text, now=times.now(), zone=times.local_zone(), param_hint=param_hint)
+def _instant(client: Client, series_id: str, text: str, param_hint: str) -> int:
+    """The moment meant, by the clock of the series, as its occurrences are shown."""
+    zone = _zone(client.series.get(series_id))
+    found, _ = times.start_ms(text, now=times.now(), zone=zone, param_hint=param_hint)
     if found is None:
         raise click.BadParameter("give a moment", param_hint=param_hint)
     return found
+
+
+def _zone(series: SeriesWithOccurrences) -> ZoneInfo:
+    return zones.named(series.time_zone) or times.local_zone()
 
 
 def _several(found: Sequence[Series], reader: Reader, *, more: bool) -> Shown:
@@ -114,6 +127,7 @@ def _several(found: Sequence[Series], reader: Reader, *, more: bool) -> Shown:
 
 
 def _one(found: SeriesWithOccurrences, reader: Reader) -> Shown:
+    reader = replace(reader, zone=_zone(found))
     told: list[str | Table] = [f"{found.id}  {found.state}"]
     told += facts(
         [

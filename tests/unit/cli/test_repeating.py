@@ -1,7 +1,9 @@
 """`reserve --repeat` and `series list | get | cancel | skip` against a scripted server."""
 
 import json
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -124,6 +126,7 @@ def test_one_is_cancelled_from_an_occurrence_on_or_an_occurrence_skipped(
     server = serve(
         {
             POOLS: MAIN,
+            ("GET", "/series/ser_first"): answer,
             ("POST", "/series/ser_first/cancel"): answer,
             ("POST", "/series/ser_first/skip"): answer,
         }
@@ -139,6 +142,9 @@ def test_one_is_cancelled_from_an_occurrence_on_or_an_occurrence_skipped(
         {**tenant, "releaseRunning": False},
         {**tenant, "occurrence": at},
     ]
+    # By the clock of the series, whatever the zone of this machine.
+    local = datetime.fromtimestamp(at / 1_000, tz=ZoneInfo(one()["timeZone"]))
+    assert f"{local:%Y-%m-%dT%H:%M}" == MONDAY
 
 
 def test_a_preview_says_which_occurrences_would_not_be_booked(run: Run, serve: Serve) -> None:
