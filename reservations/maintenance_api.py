@@ -11,6 +11,7 @@ from bettercompute.wire.base import PageQuery, TenantQuery
 from reservations import maintenance
 
 LIST = "maintenance"
+_ORDERED_BY: tuple[type[int], type[str]] = (int, str)
 _ANNOUNCED = {201: wire.MaintenanceOperation, 200: wire.MaintenanceOperation}
 
 
@@ -20,7 +21,7 @@ class PoolMaintenanceView(ApiView):
     @schema.describe(query=PageQuery, answers={200: wire.MaintenanceList})
     def get(self, request: Request, pool_id: str) -> HttpResponse:
         """List what is planned or under way in a pool, by start."""
-        wanted = self.query(PageQuery)
+        wanted = _wanted(self)
         windows = maintenance.of_pool(self.caller(wanted.tenant_id), pool_id)
         return self.answer(_page(windows, wanted))
 
@@ -39,7 +40,7 @@ class NodeMaintenanceView(ApiView):
     @schema.describe(query=PageQuery, answers={200: wire.MaintenanceList})
     def get(self, request: Request, node_id: str) -> HttpResponse:
         """List what is planned or under way of a node, its pool's included, by start."""
-        wanted = self.query(PageQuery)
+        wanted = _wanted(self)
         windows = maintenance.of_node(self.caller(wanted.tenant_id), node_id)
         return self.answer(_page(windows, wanted))
 
@@ -85,8 +86,14 @@ class MaintenanceCancelView(ApiView):
         return self.answer(done, version=version)
 
 
+def _wanted(view: ApiView) -> PageQuery:
+    wanted = view.query(PageQuery)
+    pagination.check(LIST, wanted, *_ORDERED_BY)
+    return wanted
+
+
 def _page(windows: list[wire.Maintenance], wanted: PageQuery) -> wire.MaintenanceList:
-    page = pagination.page(LIST, windows, wanted, by=_order, kinds=(int, str))
+    page = pagination.page(LIST, windows, wanted, by=_order, kinds=_ORDERED_BY)
     return wire.MaintenanceList(items=page.items, next_cursor=page.next_cursor)
 
 

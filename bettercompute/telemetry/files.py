@@ -4,6 +4,10 @@ Each process writes its counters into mapped files of its own, named after its p
 (prometheus-client's multiprocess mode); whoever is asked adds them up. What a dead process counted
 must stay counted, or every restart would look like a counter that fell: its files are folded into
 one, that of process 0.
+
+A mapped file with a hole is a trap: whoever writes there while the disk is full is killed (SIGBUS).
+So files have all of their bytes before they are mapped, and counts that find no room for theirs
+are kept in memory.
 """
 
 import contextlib
@@ -19,6 +23,7 @@ from django.conf import settings
 log = logging.getLogger(__name__)
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+FILE_BYTES = 1 << 20  # some thousand series; what a process counts does not grow beyond
 _LOCK = "lock"
 _FOLDED = ("counter", "histogram")
 
@@ -34,6 +39,40 @@ def prepare() -> None:
         log.warning("no metrics in %s (%s): each process answers for itself", wanted, error)
     else:
         os.environ[VARIABLE] = str(wanted)
+
+
+def without_holes() -> None:
+    """Let prometheus-client map files only that have all of their bytes."""
+    from prometheus_client import mmap_dict, values
+
+    mapped: Any = mmap_dict.MmapedDict  # untyped
+
+    class Whole(mapped):  # type: ignore[misc]
+        def __init__(self, filename: str, read_mode: bool = False) -> None:
+            super().__init__(filename if read_mode else _room_for(filename), read_mode)
+
+    names: Any = values  # untyped
+    names.MmapedDict = Whole
+
+
+def _room_for(filename: str) -> str:
+    """The file, with its bytes; one in memory where the disk has none to give."""
+    try:
+        _allocate(Path(filename))
+    except OSError as error:
+        log.warning("no room for %s (%s): this process counts in memory", filename, error)
+        Path(filename).unlink(missing_ok=True)
+        return f"/proc/self/fd/{os.memfd_create('metrics')}"
+    return filename
+
+
+def _allocate(path: Path) -> None:
+    """Raises: OSError, where the disk is full."""
+    if not hasattr(os, "posix_fallocate"):
+        return  # nor has that system a way to count in memory
+    with path.open("ab") as file:
+        if file.tell() < FILE_BYTES:
+            os.posix_fallocate(file.fileno(), 0, FILE_BYTES)
 
 
 def directory() -> Path | None:
@@ -53,12 +92,17 @@ def locked(where: Path, *, exclusive: bool = False) -> Iterator[None]:
 def fold(where: Path) -> int:
     """Add what dead processes counted to one file, and forget their gauges; answers their number.
 
-    A crash in the middle may count something twice; nothing is lost.
+    A crash in the middle may count something twice; nothing is lost. On a full disk they wait.
     """
     with locked(where, exclusive=True):
         dead = {path: _pid(path) for path in where.glob("*.db") if not _lives(_pid(path))}
-        for kind in _FOLDED:
-            _fold_into(where / f"{kind}_0.db", [p for p in dead if p.name.startswith(f"{kind}_")])
+        try:
+            for kind in _FOLDED:
+                of_kind = [path for path in dead if path.name.startswith(f"{kind}_")]
+                _fold_into(where / f"{kind}_0.db", of_kind)
+        except OSError as error:  # they are read as they are, as long as the disk is full
+            log.warning("what dead processes counted is not added up: %s", error)
+            return 0
         for path in dead:
             path.unlink(missing_ok=True)
     return len(set(dead.values()))
@@ -77,6 +121,7 @@ def _fold_into(target: Path, sources: Sequence[Path]) -> None:
                 sums[key] = sums.get(key, 0.0) + value
     unfinished = target.with_suffix(".new")
     unfinished.unlink(missing_ok=True)
+    _allocate(unfinished)
     folded = mapped(str(unfinished))
     for key, value in sums.items():
         folded.write_value(key, value, 0.0)

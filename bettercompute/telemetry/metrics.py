@@ -15,6 +15,8 @@ files.prepare()  # prometheus-client looks for the directory when it is imported
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram  # noqa: E402
 
+files.without_holes()
+
 PATH = "/metrics"
 REGISTRY = CollectorRegistry()
 

@@ -48,6 +48,16 @@ def page(
     return Page(found, encode(list_name, *by(found[-1])) if more else None)
 
 
+def check(list_name: str, wanted: PageQuery, *kinds: type[str] | type[int]) -> None:
+    """Refuse a cursor that is none of this list, before anything is looked for.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if wanted.cursor is not None:
+        decode(list_name, wanted.cursor, *kinds)
+
+
 def encode(list_name: str, *position: str | int) -> str:
     """The cursor behind a row: the values its list is ordered by."""
     text = json.dumps([list_name, *position], separators=(",", ":"), ensure_ascii=False)

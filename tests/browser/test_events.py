@@ -34,6 +34,7 @@ def signed_in(browser: Browser, url: str) -> Page:
     return context.new_page()
 
 
+@pytest.mark.long
 def test_what_happens_appears_by_itself_also_after_the_server_restarted(browser: Browser) -> None:
     publish("first")
     with web_server.running(workers=1) as server:

@@ -48,6 +48,7 @@ def running() -> Iterator[Trial]:
         yield made
 
 
+@pytest.mark.long  # without load: tests/faults/reservations/test_worker_and_broker.py
 @pytest.mark.rule("C1", "C27", "C28", "C40")
 def test_the_broker_emptied_and_gone_for_twenty_seconds(running: Trial, report: Report) -> None:
     services = running.deployment
@@ -143,6 +144,7 @@ def test_the_gateway_killed(running: Trial, report: Report) -> None:
     assert services.sql(_SILENCE, begun) == []
 
 
+@pytest.mark.long  # mostly waiting; clocks: tests/integration/nodes/test_liveness.py
 @pytest.mark.rule("C8", "C36", "C40")
 @pytest.mark.parametrize("hours", [1, *([-1] if os.environ.get("LONG") else [])])
 def test_a_gateway_whose_clock_is_an_hour_wrong(running: Trial, report: Report, hours: int) -> None:

@@ -225,6 +225,7 @@ def test_a_stop_leaves_only_data_and_a_restart_goes_on_with_it(deployment: Deplo
     deployment.release(kept)
 
 
+@pytest.mark.long
 def test_a_killed_run_needs_nothing_but_a_start(deployment: Deployment) -> None:
     kept = deployment.reserve()
     stale = deployment.demo
@@ -242,6 +243,7 @@ def test_a_killed_run_needs_nothing_but_a_start(deployment: Deployment) -> None:
     (deployment.home / "stale.json").unlink()
 
 
+@pytest.mark.long
 def test_a_stale_demo_json_is_gone_before_anything_is_ready(
     deployment: Deployment, tmp_path: Path
 ) -> None:
@@ -264,6 +266,7 @@ def test_a_stale_demo_json_is_gone_before_anything_is_ready(
     assert not (home / "demo.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.rule("C25")
 def test_a_killed_worker_only_delays(deployment: Deployment) -> None:
     deployment.child("celery", "worker").kill()
@@ -275,6 +278,7 @@ def test_a_killed_worker_only_delays(deployment: Deployment) -> None:
     deployment.release(kept)
 
 
+@pytest.mark.long
 @pytest.mark.rule("C25")
 def test_an_emptied_valkey_only_delays(deployment: Deployment) -> None:
     with redis.Redis.from_url(valkey_of(deployment)) as valkey:
@@ -287,6 +291,7 @@ def test_an_emptied_valkey_only_delays(deployment: Deployment) -> None:
     deployment.release(kept)
 
 
+@pytest.mark.long
 @pytest.mark.rule("C25")
 def test_a_killed_valkey_only_delays(deployment: Deployment) -> None:
     deployment.child("valkey-server").kill()
@@ -298,6 +303,7 @@ def test_a_killed_valkey_only_delays(deployment: Deployment) -> None:
     deployment.release(kept)
 
 
+@pytest.mark.long
 def test_given_servers_replace_the_embedded_ones(tmp_path: Path) -> None:
     if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
         pytest.skip("needs DATABASE_URL and REDIS_URL, as `make test` sets them")

@@ -8,7 +8,9 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from bettercompute import clock
+from bettercompute import acts, clock
+from bettercompute.acts import Thing
+from bettercompute.audit import entries, sealing
 from bettercompute.coordination import heartbeats, leases, workqueue
 from bettercompute.iam import policies
 from bettercompute.iam.models import ApiToken
@@ -82,6 +84,9 @@ def world() -> World:
         workqueue.enqueue("reservation", pending.pk)
     with audit.act(cast.account("olga"), node, "Look", why="it was there") as entry:
         entry.done("seen")
+    with acts.by_command("look"), transaction.atomic():
+        entries.record("nodes:look", Thing("node", node.pk), tenant_id=cast.tenant().pk)
+    sealing.seal(make.fence)
     dispatch.drain("deaf", Deaf(), fence=make.fence)
     webhooks.sent(webhooks.endpoint("https://hooks.example.com/")[0])
     return World(pool, node, active, pending, token, secret)

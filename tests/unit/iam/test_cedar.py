@@ -23,6 +23,7 @@ def test_the_actions_are_the_contracts() -> None:
         "nodes",
         "webhooks",
         "events",
+        "audit",
     }
 
 

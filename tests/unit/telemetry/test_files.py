@@ -1,5 +1,6 @@
 """Counts of processes that died stay counted, and their files do not pile up."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -18,9 +19,10 @@ p.Gauge("open", "o", ["kind"], multiprocess_mode="livesum").labels("node").set(7
 """
 
 
-def _count_in_a_process(where: Path) -> None:
+def _count_in_a_process(where: Path, guarded_by: str = "") -> None:
     environment = {**os.environ, files.VARIABLE: str(where)}
-    subprocess.run([sys.executable, "-c", _COUNTING], env=environment, check=True)
+    guard = f"from {guarded_by} import without_holes; without_holes()" if guarded_by else ""
+    subprocess.run([sys.executable, "-c", guard + _COUNTING], env=environment, check=True)
 
 
 def _read(where: Path) -> dict[str, float]:
@@ -68,3 +70,26 @@ def test_without_a_directory_each_process_answers_for_itself(
     monkeypatch.delenv(files.VARIABLE, raising=False)
     files.prepare()  # the settings of tests want none
     assert files.directory() is None
+
+
+@pytest.mark.rule("C1")
+def test_a_file_has_all_of_its_bytes_before_it_is_written_through_its_map(tmp_path: Path) -> None:
+    """A hole in it would kill the process that writes there while the disk is full."""
+    _count_in_a_process(tmp_path, files.__name__)
+    for path in tmp_path.glob("*.db"):
+        assert path.stat().st_blocks * 512 >= path.stat().st_size == files.FILE_BYTES
+
+
+def test_without_room_on_the_disk_a_process_counts_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "_allocate", full)
+    assert files._room_for(str(tmp_path / "counter_1.db")).startswith("/proc/self/fd/")
+    _count_in_a_process(tmp_path)
+    before = _read(tmp_path)
+
+    assert files.fold(tmp_path) == 0
+    assert _read(tmp_path) == before

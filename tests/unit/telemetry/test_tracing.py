@@ -49,6 +49,7 @@ def test_no_text_raises(text: str) -> None:
 
 
 def test_work_goes_on_in_the_trace_it_came_from() -> None:
+    structlog.contextvars.clear_contextvars()  # whatever another test left in this thread
     with tracing.entered(
         "request", kind=Kind.SERVER, parent=tracing.read(HEADER), request_id="req_1"
     ):
