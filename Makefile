@@ -8,7 +8,7 @@ VENV ?= .venv
 UV ?=
 ARGS ?=
 # Processes that run the tests, each on services of its own: one mostly waits for real processes.
-WORKERS ?= 3
+WORKERS ?= 4
 
 PY := $(VENV)/bin/python
 MANAGE := $(PY) manage.py
@@ -57,7 +57,7 @@ simulate: setup ## The seeded simulation; SEED, STEPS, or SEEDS=1000 JOBS=2 for 
 
 planes: setup ## Two control planes, either killed at random (C35); SECONDS, SEED
 	@exec env $(foreach name,SEED SECONDS,$(if $($(name)),$(name)=$($(name)))) \
-		$(PY) -m pytest tests/faults/deployment/test_two_planes.py $(ARGS)
+		$(PY) -m pytest -m long tests/faults/deployment/test_two_planes.py $(ARGS)
 
 faults: setup ## Faults at random on real processes; SECONDS, SEED
 	@exec env DJANGO_SETTINGS_MODULE=tests.settings \

@@ -48,9 +48,7 @@ def test_importing_it_loads_no_django(module):
     "module",
     [
         "bettercompute.asgi",
-        "bettercompute.wsgi",
         "bettercompute.celery",
-        "bettercompute.gunicorn_conf",
         "nodes.gateway.app",
     ],
 )

@@ -64,6 +64,7 @@ def running() -> Iterator[Trial]:
         yield made
 
 
+@pytest.mark.long  # `make planes`; one worker after another: tests/faults/coordination
 @pytest.mark.rule("C22", "C30", "C31", "C35")
 def test_either_plane_is_killed_under_load_and_the_other_takes_over(
     running: Trial, report: Report

@@ -166,6 +166,7 @@ def test_a_killed_postmaster_is_started_again_and_has_every_row(home: Path, keep
     assert services_in(home) == []
 
 
+@pytest.mark.long
 def test_a_killed_valkey_is_started_again(home: Path, keep: Keep) -> None:
     kept = keep()
     (valkey,) = [p for p in services_in(home) if p.name() == "valkey-server"]
@@ -182,6 +183,7 @@ def test_a_killed_valkey_is_started_again(home: Path, keep: Keep) -> None:
     kept.end(signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_a_stale_pid_of_a_living_stranger_does_not_hinder_a_start(home: Path, keep: Keep) -> None:
     keep().end(signal.SIGTERM)
     pid_file = directories.of_services(home)[0] / "postmaster.pid"
@@ -225,6 +227,7 @@ def test_services_that_cannot_reach_the_data_directory_live_apart_from_it(
     shutil.rmtree(services)
 
 
+@pytest.mark.long
 def test_an_odd_name_of_the_data_directory_reaches_both_servers(home: Path, keep: Keep) -> None:
     kept = keep(home / "naïve 100%41 #{x}")
 
@@ -233,6 +236,7 @@ def test_an_odd_name_of_the_data_directory_reaches_both_servers(home: Path, keep
     kept.end(signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_a_long_data_directory_has_its_sockets_elsewhere_and_leaves_none(
     home: Path, keep: Keep
 ) -> None:

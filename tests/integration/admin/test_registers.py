@@ -121,7 +121,7 @@ class TestPages:
                 answer = olga.post(path, {"reason": "because", "post": "yes"})
                 assert answer.status_code == 403, path
             assert olga.get(address(label, "add")).status_code == 403
-            # What was refused is in the audit: there are more entries, and the others are as before.
+            # What was refused is in the audit: more entries, and the others are as before.
             assert [row for row in rows_of(label) if row in before] == before
             assert label == "audit.Entry" or rows_of(label) == before
 
