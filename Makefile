@@ -15,7 +15,9 @@ MANAGE := $(PY) manage.py
 INSTALLED := $(VENV)/installed
 # Some machines cap versions for pip; the lock has decided already.
 PIP := PIP_CONSTRAINT=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip --quiet install
-INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PIP))
+INSTALL := $(if $(UV),$(UV) pip install --quiet --compile-bytecode --python $(PY),$(PIP))
+# Everything here starts many processes, and one that finds no bytecode takes twice as long to start.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests run on services of their own, which end with the command.
 WITH_SERVICES := $(PY) -m bettercompute.embedded.run_with --
 PYTEST := $(WITH_SERVICES) $(PY) -m pytest
