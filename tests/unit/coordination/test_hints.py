@@ -54,7 +54,7 @@ def test_a_broker_that_hangs_does_not_slow_the_sender_of_hints(monkeypatch):
     started = time.monotonic()
     for _ in range(1_000):
         hints.send()
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 5  # one that waited for the broker would take 10
     hanging.set()
 
 
