@@ -33,7 +33,7 @@ def record(
 
     One that did not fit is woken for its next try, unless its pool tries the whole line again.
     """
-    placer = "queued" if retried_by_pool else "direct"
+    placer = "queued" if retried_by_pool else "inline"
     metrics.count_on_commit(metrics.PLACEMENTS, placer=placer, outcome=_in_a_word(outcome))
     if isinstance(outcome, Placed):
         _placed(reservation, outcome, effects, values or {})

@@ -32,8 +32,9 @@ WHERE allocation_id = ANY(%(allocation_ids)s::text[]) AND entered_at IS NULL;
 -- name: want
 -- R35: an assignment enters desired state only once no earlier one may still hold one of its
 -- devices on the node, or is told to: one whose node let go of it by itself, or failed, stays wanted
--- until its owner's turn, and an agent that starts anew tries it again. Until then it waits. Run under the desired-state lock of the
--- nodes, so that of two assignments for one device the second sees the first.
+-- until its owner's turn, and an agent that starts anew tries it again. Until then it waits. Run
+-- under the desired-state lock of the nodes, so that of two assignments for one device the second
+-- sees the first.
 UPDATE assignments
 SET wanted = true,
     entered_at = CASE

@@ -12,7 +12,7 @@ SELECT state, count(*), max(compute_now() - created_at),
 -- name: late
 -- Windows that began or ended and that no worker has got to.
 SELECT coalesce(max(compute_now() - starts_at) FILTER (WHERE state = 'placed'), interval '0'),
-       coalesce(max(compute_now() - ends_at), interval '0')
+       greatest(max(compute_now() - ends_at), interval '0')
   FROM reservations
  WHERE state IN ('placed', 'binding', 'active')
    AND least(starts_at, ends_at) < compute_now();

@@ -168,7 +168,7 @@ def test_every_process_is_in_one_scrape(deployment: Deployment) -> None:
     for server in ("web", "gateway"):
         assert f'server="{server}"' in text
     assert 'better_compute_work_runs_total{kind="reservation"' in text  # of the worker
-    assert 'better_compute_placements_total{outcome="placed",placer="direct"}' in text
+    assert 'better_compute_placements_total{outcome="placed",placer="inline"}' in text
     assert 'better_compute_processes{role="web"} 2.0' in text
     assert made not in text
     assert deployment.demo["tenant"] not in text
