@@ -204,7 +204,8 @@ def reason(found: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
     title, advice = _MAINTENANCE if is_maintenance else _REASONS[found.filter]
     if found.nodes:
         title = f"{title}: {parts.count(found.nodes, 'node')}"
-    words = [_sentence(found.needs)]
+    # What nodes fail is a thing that they would need; what a policy or a quota says is whole.
+    words = [_sentence(f"needs {found.needs}" if found.nodes else found.needs)]
     if found.samples:
         words.append(f"For instance {', '.join(found.samples[:_MOST_NODES_NAMED])}.")
     if found.until is not None:

@@ -3,14 +3,16 @@
 import json
 import shlex
 from datetime import UTC, timedelta
+from typing import Any
 
 import pytest
 
 from bettercompute import clock
 from bettercompute.states import ReservationState
+from bettercompute.wire.reasons import Filter, Reason
 from bettercompute.wire.reservations import Condition, NodeBinding, Reservation
 from reservations import commands, timing
-from reservations.pages import advice, stations
+from reservations.pages import advice, preview_panel, stations
 from reservations.pages.stations import Life
 from tests.support import answers
 
@@ -112,6 +114,22 @@ class TestAdvice:
     def test_what_nobody_foresaw_keeps_its_name(self):
         found = advice.on(condition("Degraded", "Meteor"))
         assert (found.title, found.text, found.tone) == ("Meteor", "", "amber")
+
+
+class TestReasons:
+    def said(self, **values: Any) -> str:
+        found = preview_panel.reason(Reason(**values), now=clock.from_ms(answers.NOW_MS), zone=UTC)
+        return f"{found.title}. {found.text}"
+
+    def test_what_nodes_lack_is_said_as_what_they_would_need(self) -> None:
+        said = self.said(filter=Filter.BUSY, needs="2 × gpu free", nodes=4, samples=["gpu-01"])
+        assert said.startswith(
+            "Devices are booked in that window: 4 nodes. Needs 2 × gpu free. For instance gpu-01."
+        )
+
+    def test_what_a_policy_says_stands_for_itself(self) -> None:
+        said = self.said(filter=Filter.POLICY, needs="at most 8 GPUs at once")
+        assert "At most 8 GPUs at once." in said
 
 
 class TestStations:
