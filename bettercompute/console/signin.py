@@ -64,11 +64,11 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
-    if request.user.is_authenticated:
-        acts.identify(callers.actor(callers.of_account(request.user)))
-        with transaction.atomic():
+    with transaction.atomic():
+        if request.user.is_authenticated:
+            acts.identify(callers.actor(callers.of_account(request.user)))
             entries.record(SIGN_OUT, Thing("account", request.user.pk), tenant_id="")
-    auth.logout(request)
+        auth.logout(request)
     return redirect("login")
 
 

@@ -151,7 +151,16 @@ def revoke(caller: Caller, token_id: str) -> ApiToken:
 
 def limit(token_id: str, *, requests_per_second: int | None) -> None:
     """Give a token a limit of its own from its next request on; None: as for everybody, 0: none."""
-    ApiToken.objects.filter(pk=token_id).update(requests_per_second=requests_per_second)
+    with transaction.atomic():
+        token = ApiToken.objects.select_for_update(no_key=True).filter(pk=token_id).first()
+        if token is None:
+            raise NotFound(f"There is no token {token_id}.")
+        before, token.requests_per_second = token.requests_per_second, requests_per_second
+        token.save(update_fields=["requests_per_second"])
+        about, tenant_id = Thing("token", token_id), token.tenant_id
+        entries.record(
+            "iam:tokens:limit", about, tenant_id=tenant_id, before=before, after=requests_per_second
+        )
 
 
 def visible(caller: Caller) -> "models.QuerySet[ApiToken]":

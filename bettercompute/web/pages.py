@@ -13,6 +13,7 @@ from django.template import TemplateDoesNotExist, TemplateSyntaxError, loader
 
 from bettercompute import acts, errors, outages
 from bettercompute.acts import Actor
+from bettercompute.iam import callers
 from bettercompute.web import problems
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,8 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
     denied = exception or errors.AccessDenied()
     account = getattr(request, "_cached_user", None)  # asking for it may ask the database
     if account is not None and account.is_authenticated:
-        acts.identify(Actor(account_id=account.pk, username=account.get_username(), via="session"))
+        name, operator = account.get_username(), callers.is_operator(account)
+        acts.identify(Actor(account_id=account.pk, username=name, operator=operator, via="session"))
     acts.refused(problems.translate(denied))
     return _answer(request, 403, denied)
 

@@ -256,6 +256,16 @@ class TestTheRest:
             tokens.find(world.secret)
         assert_audited(world.token, "Revoke", "revoked")
 
+    @pytest.mark.rule("A11")
+    def test_a_token_is_given_a_limit_of_its_own(self, world: World, olga: Client) -> None:
+        assert "as for everybody" in ask(olga, "iam_apitoken", "limit", world.token.pk)
+        do(olga, "iam_apitoken", "limit", world.token.pk, requests_per_second="7")
+        assert tokens.find(world.secret).identity.requests_per_second == 7
+        assert_audited(world.token, "Limit requests", "the limit is set")
+        (told,) = Entry.objects.filter(action="iam:tokens:limit", object_id=world.token.pk)
+        assert told.tenant_id == world.token.tenant_id
+        assert (told.detail["before"], told.detail["after"]) == (None, 7)
+
     def test_a_removed_member_is_out(self, world: World, olga: Client) -> None:
         seat = Membership.objects.get(account=cast.account("alice"))
         assert "no longer belongs to acme" in ask(olga, "iam_membership", "remove", seat.pk)

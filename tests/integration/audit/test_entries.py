@@ -211,6 +211,12 @@ class TestRefused:
         entry = only_entry(page)
         assert (entry.username, entry.outcome) == ("alice", "denied")
 
+    def test_an_operator_who_is_refused_a_page_is_told_as_one(self, pool: Pool) -> None:
+        page = cast.session("olga", check_csrf=False).post(f"/admin/pools/pool/{pool.pk}/delete/")
+        assert page.status_code == 403
+        entry = only_entry(page)
+        assert (entry.username, entry.operator, entry.outcome) == ("olga", True, "denied")
+
     def test_a_token_that_is_refused_is_named_by_its_id(self) -> None:
         token, plaintext = cast.token("alice")
         tokens.revoke(cast.caller("alice"), token.pk)
