@@ -21,7 +21,6 @@ from typing import Any
 from django.conf import settings
 from django.db import Error, connection, transaction
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, exposition, multiprocess
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -31,7 +30,7 @@ from bettercompute.coordination import checks, reconnecting
 from bettercompute.iam import tokens
 from bettercompute.telemetry import files, metrics
 from bettercompute.telemetry.gauges import Gauge, Look
-from bettercompute.web import problems
+from bettercompute.web import methods, problems
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Rows(Collector):
 ROWS = Rows()
 
 
-@require_safe
+@methods.reading
 def serve(request: HttpRequest) -> HttpResponse:
     """The page, where Django runs alone; behind ``asgi.py`` it is answered before Django."""
     found = answer(request.META.get("HTTP_AUTHORIZATION"), str(getattr(request, "request_id", "")))
@@ -117,13 +116,14 @@ def answer(authorization: str | None, request_id: str, *, rows: bool = True) -> 
     """The metrics, or why not."""
     try:
         authorize(authorization)
+        told = text(rows=rows)
     except Exception as raised:  # the edge of a request: there always is an answer
         error = problems.translate(raised)
         if isinstance(error, errors.Internal):
             log.exception("the metrics could not be told")
         headers = {"Content-Type": problems.MEDIA_TYPE, **problems.headers(error)}
         return Page(error.status, headers, problems.body(error, request_id))
-    return Page(200, {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}, text(rows=rows))
+    return Page(200, {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}, told)
 
 
 def _build() -> bytes:

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.rule("A3")]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
 PROGRAMS = [
     route
-    for prefix in ("/api/", "/feeds/", "/healthz", "/readyz", "/docs/errors")
+    for prefix in ("/api/", "/feeds/", "/healthz", "/readyz", "/metrics", "/docs/errors")
     for route in routes.under(prefix)
 ]
 

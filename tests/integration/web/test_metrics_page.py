@@ -1,5 +1,7 @@
 """Who may see the metrics, and what they say of the rows."""
 
+from pathlib import Path
+
 import pytest
 from django.db import DatabaseError
 from django.test import Client, override_settings
@@ -8,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bettercompute import wiring
 from bettercompute.coordination import leases, workqueue
 from bettercompute.coordination.models import WorkItem
+from bettercompute.telemetry import files
 from bettercompute.web import metrics_page
 from tests.support import cast, make
 
@@ -102,6 +105,13 @@ def test_one_look_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     assert samples["scrape_ok", "pools.broken"] == 0
     assert samples["scrape_ok", "pools.gpus"] == 1
     assert ("processes", "web") in samples
+
+
+def test_what_cannot_be_told_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As when somebody empties the directory while it is in use."""
+    monkeypatch.setenv(files.VARIABLE, str(tmp_path / "gone"))
+    with override_settings(METRICS_TOKEN=TOKEN):
+        assert _scrape(TOKEN)[0] == 500
 
 
 def test_rows_are_read_once_however_many_ask(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
