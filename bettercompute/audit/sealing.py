@@ -54,6 +54,8 @@ def forget(fence: Fence) -> int:
         if removed is None:
             break
         total += removed
+    if total:
+        log.info("audit entries removed", entries=total, older_than_days=age.days)
     return total
 
 

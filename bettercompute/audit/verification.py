@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from bettercompute import sql
+from bettercompute import clock, sql
 from bettercompute.audit import entries, keys, sealing
 
 LINKS_PER_QUERY = 1_000
@@ -99,7 +99,7 @@ def chain(found: Found, before: Link | None, link: Link) -> None:
     if link.number != (1 if before is None else before.number + 1):
         found.wrong.append(f"a seal before {link.number} is missing")
         return
-    if link.removed_at is not None and link.removed_at - link.sealed_at < KEPT_AT_LEAST:
+    if link.removed_at is not None and not _grew_old(link.sealed_at, link.removed_at):
         found.wrong.append(f"the entries of seal {link.number} were taken out too soon")
     key = keys.known().get(link.key_id)
     if key is None:
@@ -144,6 +144,10 @@ def entry(found: Found, values: dict[str, Any]) -> None:
     expected = keys.mac(key, entries.canonical(values))
     if not hmac.compare_digest(expected, bytes(values["mac"])):
         found.wrong.append(f"entry {values['id']} is not as it was written")
+
+
+def _grew_old(sealed_at: datetime, removed_at: datetime) -> bool:
+    return sealed_at + KEPT_AT_LEAST <= removed_at <= clock.now()
 
 
 def _links(first: int) -> list[Link]:

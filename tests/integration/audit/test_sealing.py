@@ -123,6 +123,7 @@ class TestSeals:
             "DELETE FROM audit_seals WHERE number = 1",
             "UPDATE audit_seals SET count = 1, members = '{[1,2)}' WHERE number = 2",
             "UPDATE audit_seals SET removed_at = compute_now() WHERE number = 1",
+            "UPDATE audit_seals SET removed_at = compute_now() + interval '1 year'",
         ],
     )
     def test_whatever_is_done_behind_our_back_shows(self, statement: str) -> None:
