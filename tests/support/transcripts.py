@@ -20,7 +20,9 @@ _UNSTEADY = re.compile(
     r"(?P<gpu>GPU-[0-9a-f-]{36})"
     r"|(?P<secret>whsec_[A-Za-z0-9+/=]+)"
     r"|\b(?P<id>[a-z]{2,6}_[0-9a-z]{20,}(?:_[0-9a-zA-Z]+)?)\b"
+    r"|\b(?P<digest>[0-9a-f]{64})\b"
     r"|\b(?P<key>[0-9a-f]{32})\b"
+    r"|(?<=better-compute-python/)(?P<version>[0-9][\w.+-]*)"
     r"|(?P<server>https?://(?:localhost|127\.0\.0\.1):\d+)"
     r"|(?P<cursor>\b[A-Za-z0-9_=-]{60,})"
 )
