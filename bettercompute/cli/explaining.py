@@ -1,5 +1,7 @@
 """From what went wrong to an exit code, and to what to do next."""
 
+import urllib.parse
+
 import click
 
 from bettercompute.cli import debugging, settings, times
@@ -7,7 +9,7 @@ from bettercompute.cli.exits import Exit
 from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import NotSignedIn
-from bettercompute.client import failures
+from bettercompute.client import calls, failures
 from bettercompute.client.failures import ClientError, Trouble
 from bettercompute.pages import spans
 
@@ -34,7 +36,7 @@ _NEXT: dict[type[ClientError], str] = {
     failures.MethodNotAllowed: "The server does not have this yet: update it, or this program.",
     failures.NotAcceptable: "A proxy may have changed the request; better-compute doctor",
     failures.Conflict: "See what fits: better-compute capacity --preview …",
-    failures.InvalidState: "See its state: better-compute get <id>",
+    failures.InvalidState: "Look at it as it is now, and try again.",
     failures.QuotaExceeded: "Release something (better-compute list), or ask for more quota.",
     failures.BudgetExceeded: "Release something (better-compute list), or ask for more budget.",
     failures.LengthRequired: "A proxy may have changed the request; better-compute doctor",
@@ -45,6 +47,15 @@ _NEXT: dict[type[ClientError], str] = {
     failures.Unavailable: "Try again in a moment; better-compute doctor tells more.",
     failures.RateLimited: "Try again in a moment, less often.",
     failures.Internal: "Try again; if it stays so, tell whoever runs the platform.",
+}
+#: What shows a thing, by its kind in the path of a call.
+_SHOWN_BY = {
+    "reservations": "get",
+    "series": "series get",
+    "webhooks": "webhooks get",
+    "maintenance": "maintenance get",
+    "pools": "maintenance list --pool",
+    "nodes": "maintenance list --node",
 }
 _DOCTOR = "See what is wrong: better-compute doctor"
 _TROUBLES: dict[Trouble, str] = {
@@ -117,13 +128,27 @@ def _next(error: ClientError) -> list[str]:
         return ["Use an operator's token; ask whoever runs the platform."]
     match error:
         case failures.Conflict(details={"reservationId": str(known)}):
-            return [f"The key belongs to {known}. For another request give another --key."]
+            told = f"The key belongs to {known}. For another request give another --key."
+        case failures.Conflict(details={"reason": "offer-gone" | "offer-expired"}):
+            told = "See what fits now: better-compute capacity --offers …"
+        case failures.InvalidState() if (look := _look(error)) is not None:
+            told = f"See its state: better-compute {look}"
         case failures.Unreachable():
             return [_TROUBLES[error.trouble], _DOCTOR]
         case failures.UnexpectedAnswer():
-            return [_next_to_something_else(error)]
+            told = _next_to_something_else(error)
         case _:
             return [_NEXT[type(error)]] if type(error) in _NEXT else []
+    return [told]
+
+
+def _look(error: failures.InvalidState) -> str | None:
+    """The command that shows what is in another state; None where the call is about none."""
+    if "reservationId" in error.details:
+        return f"get {error.details['reservationId']}"
+    kind, _, rest = error.path.removeprefix(f"{calls.API}/").partition("/")
+    identifier = urllib.parse.unquote(rest.partition("/")[0])
+    return f"{_SHOWN_BY[kind]} {identifier}" if kind in _SHOWN_BY and identifier else None
 
 
 def _next_to_something_else(error: failures.UnexpectedAnswer) -> str:

@@ -35,6 +35,8 @@ class ClientError(Exception):
         self.retry_after_seconds = retry_after_seconds
         #: the server's clock when it answered, in epoch milliseconds, where it said so
         self.answered_at_ms = answered_at_ms
+        #: What was called, such as ``/api/v1/reservations/rsv_…/release``.
+        self.path = ""
         #: How often the call was sent before this was raised.
         self.attempts = 1
         #: Some attempt may have been done, although the server did not say so.

@@ -80,7 +80,7 @@ def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T
             return _read(call, outcome)
         except failures.ClientError as error:
             unsure = unsure or _is_unsure(outcome)
-            error.attempts = attempt
+            error.path, error.attempts = call.path, attempt
             error.may_have_happened = unsure and not _is_definite(outcome)
             pause = _pause(api, attempt, error)
             exhausted = attempt >= ATTEMPTS_MAX or api.monotonic() + pause >= deadline

@@ -41,6 +41,49 @@ def test_so_does_everything_that_keeps_an_answer_away(trouble: failures.Trouble)
     assert len(explaining.advice(failures.Unreachable("told", trouble=trouble))) == 2
 
 
+@pytest.mark.parametrize(
+    ("command", "route", "next_"),
+    [
+        (("release", "rsv_1"), "/reservations/rsv_1/release", "get rsv_1"),
+        (("series", "cancel", "ser_1"), "/series/ser_1/cancel", "series get ser_1"),
+        (
+            ("webhooks", "redeliver", "whk_1", "whd_1"),
+            "/webhooks/whk_1/deliveries/whd_1/redeliver",
+            "webhooks get whk_1",
+        ),
+        (
+            ("maintenance", "cancel", "mnt_1"),
+            "/maintenance/mnt_1/cancel",
+            "maintenance get mnt_1",
+        ),
+    ],
+)
+def test_a_wrong_state_is_looked_at_where_it_is(
+    run: Run, serve: Serve, command: tuple[str, ...], route: str, next_: str
+) -> None:
+    serve({("POST", route): answers.refusal(409, "INVALID_STATE", "It is over.")})
+    result = run(*command)
+    assert result.code == Exit.NO_CAPACITY
+    assert result.err.splitlines()[1:] == [f"  See its state: better-compute {next_}"]
+
+
+def test_an_occurrence_that_has_begun_is_looked_at_by_itself() -> None:
+    error = failures.InvalidState("It has begun.", details={"reservationId": "rsv_2"})
+    error.path = "/api/v1/series/ser_1/skip"
+    assert explaining.advice(error) == ["See its state: better-compute get rsv_2"]
+
+
+@pytest.mark.parametrize("reason", ["offer-gone", "offer-expired"])
+def test_after_an_offer_that_is_gone_new_ones_are_asked_for(
+    run: Run, serve: Serve, reason: str
+) -> None:
+    told = answers.answer(answers.problem(409, "CONFLICT", "It is gone.", reason=reason), 409)
+    serve({("POST", "/reservations"): told})
+    result = run("reserve", "--offer", "cof_1")
+    assert result.code == Exit.NO_CAPACITY
+    assert "capacity --offers" in result.err
+
+
 def test_a_host_that_does_not_exist(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BETTER_COMPUTE_URL", "http://compute.invalid")
     monkeypatch.setenv("BETTER_COMPUTE_TOKEN", TOKEN)
