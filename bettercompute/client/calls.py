@@ -174,6 +174,19 @@ def problem(answer: Answer) -> failures.ClientError | None:
     )
 
 
+def unreachable(lost: Lost) -> failures.Unreachable:
+    """The error that no answer stands for."""
+    return failures.Unreachable(lost.reason, trouble=lost.trouble)
+
+
+def may_pass(outcome: Answer | Lost) -> bool:
+    """Whether what kept a good answer away may be over in a while."""
+    if isinstance(outcome, Lost):
+        # A certificate does not get better by asking again.
+        return outcome.trouble is not failures.Trouble.TRUST
+    return outcome.status in TRY_LATER
+
+
 def answered_at_ms(answer: Answer) -> int | None:
     """The server's clock by ``Date``, which has whole seconds."""
     try:

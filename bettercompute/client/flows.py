@@ -82,12 +82,18 @@ def exchange(api: Api, call: Call[T], *, seconds: float | None = None) -> Flow[T
             unsure = unsure or _is_unsure(outcome)
             error.path, error.attempts = call.path, attempt
             error.may_have_happened = unsure and not _is_definite(outcome)
-            pause = _pause(api, attempt, error)
-            exhausted = attempt >= ATTEMPTS_MAX or api.monotonic() + pause >= deadline
-            if exhausted or not _may_repeat(call, outcome, error):
+            longest = min(PAUSE_FIRST_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX)
+            seconds_off = pause(api, error, longest=longest)
+            exhausted = attempt >= ATTEMPTS_MAX or api.monotonic() + seconds_off >= deadline
+            if exhausted or not _may_repeat(call, outcome):
                 raise
-        yield Pause(pause)
+        yield Pause(seconds_off)
     raise AssertionError("counting never ends")
+
+
+def pause(api: Api, error: failures.ClientError, *, longest: float) -> float:
+    """How long to stay away: never less than asked for, and not all clients for as long."""
+    return (error.retry_after_seconds or 0.0) + api.jitter(longest / 2, longest)
 
 
 def _attempt(api: Api, call: Call[T], seconds: float) -> Flow[Answer | Lost]:
@@ -103,7 +109,7 @@ def _attempt(api: Api, call: Call[T], seconds: float) -> Flow[Answer | Lost]:
 
 def _read(call: Call[T], outcome: Answer | Lost) -> T:
     if isinstance(outcome, Lost):
-        raise failures.Unreachable(outcome.reason, trouble=outcome.trouble)
+        raise calls.unreachable(outcome)
     return call.read(outcome)
 
 
@@ -117,15 +123,6 @@ def _is_definite(outcome: Answer | Lost) -> bool:
     return isinstance(outcome, Answer) and 400 <= outcome.status < 500 and outcome.status != 429
 
 
-def _may_repeat(call: Call[Any], outcome: Answer | Lost, error: failures.ClientError) -> bool:
-    if isinstance(outcome, Lost):
-        if outcome.trouble is failures.Trouble.TRUST:
-            return False  # a certificate does not get better by asking again
-        return call.repeatable or not outcome.sent
-    return call.repeatable and outcome.status in calls.TRY_LATER
-
-
-def _pause(api: Api, attempt: int, error: failures.ClientError) -> float:
-    longest = min(PAUSE_FIRST_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX)
-    # Never less than asked for; the jitter keeps many clients from coming back at one instant.
-    return (error.retry_after_seconds or 0.0) + api.jitter(longest / 2, longest)
+def _may_repeat(call: Call[Any], outcome: Answer | Lost) -> bool:
+    never_sent = isinstance(outcome, Lost) and not outcome.sent
+    return calls.may_pass(outcome) and (call.repeatable or never_sent)

@@ -2,8 +2,8 @@
 
 A stream ends for good reasons (the server restarts, a proxy's patience, a train in a tunnel), so
 whoever follows it is never told: it is opened again behind the last id, and nothing is missed or
-comes twice. What cannot be followed any more is an exception: the token has ended, or the server
-has not been reached for ``PATIENCE_SECONDS``.
+comes twice. What cannot be followed any more is an exception: the token has ended, the server
+cannot be trusted, or was not reached for ``PATIENCE_SECONDS``.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from bettercompute.client import calls, failures
+from bettercompute.client import calls, failures, flows
 from bettercompute.client.calls import Answer, Lost
 from bettercompute.client.flows import Api
 from bettercompute.client.sse import Frame, FrameTooLarge, Parser
@@ -52,7 +52,11 @@ class Following:
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the next request."""
-        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        headers = {
+            "Accept": "text/event-stream",
+            "Accept-Encoding": "identity",  # it is read as it comes, and never unpacked
+            "Cache-Control": "no-store",
+        }
         return headers | ({"Last-Event-ID": self.position} if self.position else {})
 
     def begin(self) -> None:
@@ -89,11 +93,10 @@ class Following:
         since = self._failing_since = now if self._failing_since is None else self._failing_since
         self._failures += 1
         error.attempts = self._failures
-        lasting = not isinstance(outcome, Lost) and outcome.status not in calls.TRY_LATER
-        if lasting or now - since > PATIENCE_SECONDS:
+        if not calls.may_pass(outcome) or now - since > PATIENCE_SECONDS:
             raise error
         longest = min(self._retry_ms / 1_000 * 2 ** min(self._failures - 1, 10), PAUSE_SECONDS_MAX)
-        return (error.retry_after_seconds or 0.0) + self.api.jitter(longest / 2, longest)
+        return flows.pause(self.api, error, longest=longest)
 
     def _take(self, frame: Frame) -> Streamed | None:
         if frame.retry_ms is not None:
@@ -112,7 +115,7 @@ class Following:
 
 def _error(outcome: Answer | Lost) -> failures.ClientError:
     if isinstance(outcome, Lost):
-        return failures.Unreachable(outcome.reason)
+        return calls.unreachable(outcome)
     return calls.problem(outcome) or failures.UnexpectedAnswer(
         "This is no stream of Better Compute.", status=outcome.status
     )

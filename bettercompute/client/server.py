@@ -1,6 +1,6 @@
 """The server itself: whether it lives, is ready, and what time it says it is."""
 
-from bettercompute.client import failures
+from bettercompute.client import calls
 from bettercompute.client.calls import Answer, Call, Lost
 from bettercompute.client.flows import Api, Flow, Send
 
@@ -15,7 +15,7 @@ def probe(_: Api, path: str) -> Flow[Answer]:
     """
     outcome = yield Send(Call("GET", path, _as_it_is), seconds=PROBE_SECONDS)
     if isinstance(outcome, Lost):
-        raise failures.Unreachable(outcome.reason, trouble=outcome.trouble)
+        raise calls.unreachable(outcome)
     assert outcome is not None, "a Send is answered"
     return outcome
 

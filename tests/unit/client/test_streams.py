@@ -147,6 +147,18 @@ def test_what_waiting_does_not_help_is_raised_at_once(status, code, error):
         stream.lose(Answer(status, {}, body))
 
 
+def test_a_certificate_that_is_not_trusted_is_said_at_once_and_as_what_it_is():
+    stream, _ = follower()
+    with pytest.raises(failures.Unreachable) as raised:
+        stream.lose(Lost("self-signed certificate", sent=False, trouble=failures.Trouble.TRUST))
+    assert raised.value.trouble is failures.Trouble.TRUST
+
+
+def test_no_proxy_is_invited_to_compress_a_stream_that_is_read_as_it_comes():
+    stream, _ = follower()
+    assert stream.headers["Accept-Encoding"] == "identity"
+
+
 class Broken(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     """A stream that breaks off behind what it says."""
 
