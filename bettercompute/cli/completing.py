@@ -129,11 +129,9 @@ def _in_time(ask: Callable[[], Named]) -> Named:
 
 def _file(target: Target, kind: str) -> Path:
     """Where the answers for this server, identity and tenant are kept."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     asked = "\0".join([kind, target.url, target.tenant or "", target.token])
     name = hashlib.sha256(asked.encode()).hexdigest()[:32]
-    return home / "better-compute" / f"{name}.json"
+    return private.home(os.environ, "XDG_CACHE_HOME", ".cache") / f"{name}.json"
 
 
 def _read(file: Path) -> Named | None:

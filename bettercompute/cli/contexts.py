@@ -62,11 +62,8 @@ class Secret:
 
 
 def directory(environ: Mapping[str, str]) -> Path:
-    """Where all of it is, by the XDG rules."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    # XDG: a relative path is invalid and is to be ignored.
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
-    return home / "better-compute"
+    """Where all of it is."""
+    return private.home(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def config_file(where: Path) -> Path:

@@ -108,7 +108,12 @@ def _left_behind(file: Path, *, is_this: bool) -> Intent | None:
 
     What is too old to be gone on with is taken away.
     """
-    handle = _opened(file, 0)
+    try:
+        handle = _opened(file, 0)
+    except OSError:
+        return (
+            None  # settled at this moment, or none of ours: the others are looked at all the same
+        )
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,14 @@ class Content:
 
     text: str = field(repr=False)
     was_open: bool
+
+
+def home(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Our directory below the one that an XDG variable names, or below its default."""
+    base = environ.get(variable, "")
+    # XDG: a relative path is invalid and is to be ignored.
+    whole = Path(base) if Path(base).is_absolute() else Path.home() / default
+    return whole / "better-compute"
 
 
 def read(file: Path) -> Content | None:
@@ -97,14 +105,6 @@ def alone(directory: Path) -> Iterator[None]:
     with _opened(directory) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield  # closing it lets go, and so does dying
-
-
-def is_open_to_others(file: Path) -> bool:
-    """Whether somebody else may read the file; false where there is none."""
-    try:
-        return bool(file.lstat().st_mode & OTHERS)
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

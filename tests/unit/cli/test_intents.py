@@ -166,6 +166,15 @@ def test_what_was_being_written_when_it_died_was_never_sent(run: Run, server: Wi
     assert files() == []
 
 
+def test_a_file_that_cannot_be_opened_hides_no_other(run: Run, server: WireServer) -> None:
+    run(*RESERVE)
+    (file,) = files()
+    (file.parent / "0.json").symlink_to("nowhere")  # looked at first, and gone when it is opened
+    answer_with(server, MADE)
+    run(*RESERVE)
+    assert len(set(keys(server))) == 1
+
+
 def test_without_a_disk_to_write_it_works_and_says_the_key(
     run: Run, server: WireServer, home: Path
 ) -> None:

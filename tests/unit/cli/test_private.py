@@ -36,9 +36,8 @@ def test_only_its_owner_may_read_what_was_written(tmp_path: Path, umask: int) ->
 
 def test_what_was_left_open_is_made_private_and_said_once(file: Path) -> None:
     file.chmod(0o644)
-    assert private.is_open_to_others(file)
     assert private.read(file) == Content("bct_1", was_open=True)
-    assert not private.is_open_to_others(file)
+    assert file.stat().st_mode & 0o777 == 0o600
     assert private.read(file) == Content("bct_1", was_open=False)
 
 
