@@ -120,6 +120,18 @@ def test_more_ends_are_looked_at_where_the_first_do_not_do(monkeypatch):
     assert hours_from_now(look(pool, gpus=1)) == 4
 
 
+def test_hosts_that_are_free_already_count_before_the_next_ends(monkeypatch):
+    """Of a gang of two the free host is one: it waits for one end only."""
+    monkeypatch.setattr(earliest, "ENDS", (2, None))
+    pool = make.pool(nodes=3, gpus=1)
+    for hours, node in enumerate(Node.objects.order_by("name")):
+        if hours:
+            book(node, cards=1, after=0, hours=hours)
+    assert hours_from_now(look(pool, gang={"nodes": 2}, duration="1h")) == 1
+    two = [{"class": "gpu", "count": 2, "topology": "any"}]
+    assert hours_from_now(look(pool, devices=two, duration="1h")) == 1
+
+
 def test_where_waiting_does_not_help_there_is_none():
     pool = make.pool(nodes=1, gpus=2)
     (node,) = Node.objects.all()

@@ -264,6 +264,27 @@ def test_what_the_sample_lacks_is_found_around_the_pool(pool, monkeypatch):
         assert reads[-1] <= 2
 
 
+@pytest.mark.parametrize("booked_tomorrow", [0, 60])
+def test_around_the_pool_hosts_without_what_is_asked_are_passed_over(
+    pool, monkeypatch, booked_tomorrow
+):
+    """What a host has left in the window counts, whatever it has booked at another time."""
+    monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
+    monkeypatch.setattr(snapshot, "LIKELIEST_NODES_MAX", 1)
+    hosts = [supply.node(pool, vcpu=vcpu) for vcpu in (10, 10, 10, 10, 10, 66)]
+    for host in hosts:
+        eligibility.set_system_labels(host.pk, {"bc.dev/cap.devices.limits": "true"})
+    wanted = hosts[-1]
+    if booked_tomorrow:
+        claims = [(wanted.pk, "alloc_a", {"vcpu": booked_tomorrow})]
+        assert resources.book(node_amounts=claims, **supply.window(timedelta(days=1), hours=1))
+    for seed in range(5):
+        found = find(pool, demand(line(1), resources={"vcpu": 30}), seed=seed)
+        assert isinstance(found, Plan)
+        assert found.node_ids == [wanted.pk]
+        assert reads[-1] <= 2
+
+
 def test_an_alternative_is_taken_only_where_what_is_preferred_is_nowhere(pool, monkeypatch):
     monkeypatch.setattr(snapshot, "SAMPLED_NODES_MAX", 1)
     for _ in range(4):
