@@ -25,7 +25,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from pydantic import BaseModel
 
-from bettercompute import clock, errors, ids
+from bettercompute import clock, errors
 from bettercompute.coordination.heart import Heart
 from bettercompute.telemetry import metrics, otel
 from bettercompute.web import bridge, health, longpoll, metrics_page, problems, requests, serving
@@ -126,15 +126,11 @@ async def _from_django(scope: Scope, body: bytes, receive: Receive) -> Answer | 
 async def _metrics(scope: Scope) -> Answer:
     """What is counted; also while all of Django's threads are taken."""
     _as_probe(scope)
-    headers = dict(scope["headers"])
-    authorization = headers.get(b"authorization")
-    page = await _in_thread(
-        _looking,
-        lambda: metrics_page.answer(
-            None if authorization is None else authorization.decode("latin-1"), ids.new("req")
-        ),
-    )
-    named = [(name.lower().encode(), value.encode()) for name, value in page.headers.items()]
+    identifier = _identify(scope)
+    authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+    page = await _in_thread(_looking, lambda: metrics_page.answer(authorization, identifier))
+    headers = {**page.headers, requests.HEADER: identifier}
+    named = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     return Answer(page.status, named, b"" if scope["method"] == "HEAD" else page.body)
 
 
@@ -193,11 +189,7 @@ async def _collect(receive: Receive) -> bytes | None:
 
 
 def _problem(scope: Scope, error: errors.ApiError) -> Answer:
-    headers = dict(scope["headers"])
-    presented = headers.get(b"x-request-id", b"").decode("latin-1")
-    identifier = requests.identify(presented)
-    served: Served = scope[serving.ENVIRON]
-    served.who = {"request_id": identifier}
+    identifier = _identify(scope)
     named = {
         "content-type": problems.MEDIA_TYPE,
         requests.HEADER.lower(): identifier,
@@ -207,6 +199,15 @@ def _problem(scope: Scope, error: errors.ApiError) -> Answer:
     answer = Answer(error.status, [], problems.body(error, identifier))
     answer.headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
     return answer
+
+
+def _identify(scope: Scope) -> str:
+    """The request's id: by which Django knows it, where it came so far."""
+    served: Served = scope[serving.ENVIRON]
+    if "request_id" not in served.who:
+        presented = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        served.who["request_id"] = requests.identify(presented)
+    return served.who["request_id"]
 
 
 def _plain(status: int, body: bytes) -> Answer:

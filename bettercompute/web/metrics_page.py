@@ -120,7 +120,7 @@ def answer(authorization: str | None, request_id: str, *, rows: bool = True) -> 
     except Exception as raised:  # the edge of a request: there always is an answer
         error = problems.translate(raised)
         if isinstance(error, errors.Internal):
-            log.exception("the metrics could not be told")
+            log.exception("%s the metrics could not be told", request_id)
         headers = {"Content-Type": problems.MEDIA_TYPE, **problems.headers(error)}
         return Page(error.status, headers, problems.body(error, request_id))
     return Page(200, {"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}, told)

@@ -8,7 +8,7 @@ from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from bettercompute import acts, ids, outages
+from bettercompute import acts, ids, outages, redaction
 from bettercompute.acts import Act
 from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput
@@ -114,6 +114,11 @@ def _length(response: HttpResponseBase) -> int:
 
 def identify(presented: str | None) -> str:
     """The client's own id where it is harmless, else a fresh one."""
-    if presented is not None and _ACCEPTED_ID.match(presented):
+    if presented is not None and _ACCEPTED_ID.match(presented) and not _is_secret(presented):
         return presented
     return ids.new("req")
+
+
+def _is_secret(text: str) -> bool:
+    """Ids stay in the log and the audit, and are shown to whoever may read those."""
+    return bool(redaction.scrub(text) != text)

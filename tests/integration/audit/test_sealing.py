@@ -138,6 +138,19 @@ class TestSeals:
         with pytest.raises(CommandError):
             call_command("audit_verify")
 
+    def test_what_is_not_sealed_yet_is_not_called_intact(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        enter(2)
+        seal()
+        call_command("audit_verify")
+        assert "Not looked at" not in capsys.readouterr().out
+        enter(1)
+        call_command("audit_verify")
+        said = capsys.readouterr().out
+        assert "2 entries in 1 seals are intact" in said
+        assert "Not looked at: what was entered since" in said
+
     def test_one_that_nobody_sealed_for_long_is_reported(self, clock: SimulatedClock) -> None:
         enter()
         assert checks.sealed() == []

@@ -81,6 +81,13 @@ def test_health_needs_neither_django_nor_a_database(django: list[Any]) -> None:
     assert django == []
 
 
+@pytest.mark.rule("A3")
+def test_metrics_that_are_refused_say_by_which_id(django: list[Any]) -> None:
+    answer = call("/metrics", headers=[(b"x-request-id", b"mine-0001")])
+    assert refused(answer, 401, "UNAUTHENTICATED")["requestId"] == "mine-0001"
+    assert django == []
+
+
 def test_a_body_arrives_whole_before_django_is_called(django: list[Any]) -> None:
     parts = [
         {"type": "http.request", "body": b"one ", "more_body": True},

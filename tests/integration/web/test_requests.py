@@ -80,6 +80,7 @@ def test_a_route_offers_what_it_has() -> None:
         ("x" * 65, False),
         ("bad id!", False),
         ("a\nb" * 5, False),
+        ("whsec_" + "Ab3x" * 8, False),  # it would stay in the audit
     ],
 )
 def test_a_request_id_is_kept_where_it_is_harmless(
