@@ -12,7 +12,7 @@ The first two are in the transaction of the change: one is not there without the
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -163,16 +163,7 @@ def _refusal(act: Act, *, deliberate: bool) -> Said | None:
 
 
 def _repeated(said: Said, times: int) -> Said:
-    if not times:
-        return said
-    return Said(
-        action=said.action,
-        about=said.about,
-        tenant_id=said.tenant_id,
-        outcome=said.outcome,
-        code=said.code,
-        detail={**said.detail, "repeatedBefore": times},
-    )
+    return replace(said, detail={**said.detail, "repeatedBefore": times}) if times else said
 
 
 def _row(act: Act, said: Said) -> dict[str, Any]:

@@ -151,6 +151,15 @@ class TestTogetherWithTheChange:
         assert not Node.objects.get(pk=node.pk).cordoned
         assert not Entry.objects.filter(object_id=node.pk).exists()
 
+    def test_one_act_says_one_thing_once_however_many_transactions_it_takes(self) -> None:
+        token = acts.Thing("token", "tok_1")
+        with acts.under_way(acts.Act(acts.Origin())):
+            for action in ("iam:tokens:create", "iam:tokens:create", "iam:tokens:revoke"):
+                with transaction.atomic():
+                    entries.record(action, token, tenant_id="")
+        told = Entry.objects.filter(object_id="tok_1").order_by("seq")
+        assert [each.action for each in told] == ["iam:tokens:create", "iam:tokens:revoke"]
+
     def test_an_entry_outside_of_any_transaction_is_a_mistake(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
