@@ -125,6 +125,8 @@ def update(
     known = ("url", "description", "event_types", "subject")
     draft = Draft(**{name: changes.get(name, getattr(stored, name)) for name in known})
     columns = _columns(draft, known=stored.url)
+    # What was not named stays as it is then: somebody else may be changing it at this moment.
+    named = {name: value if name in changes else None for name, value in columns.items()}
     with transaction.atomic(durable=True):
         version, state, tenant_id, owner_id, stays = _lock(endpoint_id, if_match)
         if changes or not stays:
@@ -132,7 +134,7 @@ def update(
                 "amend",
                 id=endpoint_id,
                 owner_id=owner_id if stays else caller.account_id,
-                **columns,
+                **named,
             )
             assert row is not None
             version = row[0]

@@ -22,15 +22,17 @@ SELECT %(id)s::text, %(tenant_id)s::text, %(owner_id)s::text, %(url)s::text, %(d
        < %(most)s::int;
 
 -- name: amend
+-- What is null stays. Another receiver: how the last one answered says nothing of it.
 UPDATE webhook_endpoints
-   SET url = %(url)s::text, description = %(description)s::text,
-       event_types = %(event_types)s::text[], subject = %(subject)s::text,
+   SET url = coalesce(%(url)s::text, url),
+       description = coalesce(%(description)s::text, description),
+       event_types = coalesce(%(event_types)s::text[], event_types),
+       subject = coalesce(%(subject)s::text, subject),
        owner_id = %(owner_id)s::text, version = version + 1,
-       -- Another receiver: what is known of how the last one answered says nothing of it.
-       lane = CASE WHEN url = %(url)s::text THEN lane ELSE 'new' END,
-       failures = CASE WHEN url = %(url)s::text THEN failures ELSE 0 END,
-       failing_since = CASE WHEN url = %(url)s::text THEN failing_since END,
-       paused_until = CASE WHEN url = %(url)s::text THEN paused_until END
+       lane = CASE WHEN url = coalesce(%(url)s::text, url) THEN lane ELSE 'new' END,
+       failures = CASE WHEN url = coalesce(%(url)s::text, url) THEN failures ELSE 0 END,
+       failing_since = CASE WHEN url = coalesce(%(url)s::text, url) THEN failing_since END,
+       paused_until = CASE WHEN url = coalesce(%(url)s::text, url) THEN paused_until END
  WHERE id = %(id)s::text
 RETURNING version;
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from outbox.models import Lane, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import deliveries, endpoints
+from outbox.webhooks import deliveries, endpoints, rules
 from tests.support import cast, races, sessions
 from tests.support.races import Operation
 from tests.support.webhooks import dispatched, endpoint, publish
@@ -94,3 +94,21 @@ def test_a_wait_of_one_endpoint_is_no_wait_of_another(clock):
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [second.pk]
     clock.advance("30s")
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [first.pk]
+
+
+def test_two_who_change_different_things_of_a_webhook_at_once_both_have_their_way(
+    clock, monkeypatch
+):
+    """The second reads it, the first saves, the second saves: what it did not name stays."""
+    alice, (found, _) = cast.caller("alice"), endpoint(URL)
+    accepted = rules.accepted
+
+    def meanwhile(*args, **kwargs):
+        monkeypatch.setattr(rules, "accepted", accepted)
+        endpoints.update(alice, found.pk, {"url": f"{URL}new", "event_types": ["node.*"]})
+        return accepted(*args, **kwargs)
+
+    monkeypatch.setattr(rules, "accepted", meanwhile)
+    changed = endpoints.update(alice, found.pk, {"description": "to the chat"})
+    assert (changed.url, changed.description) == (f"{URL}new", "to the chat")
+    assert (changed.event_types, changed.version) == (["node.*"], 3)
