@@ -165,9 +165,12 @@ def acting_for(account_id: str, *, tenant_id: str, role: str) -> None:
 
 
 def decided(action: str, about: Thing, *, policies: tuple[str, ...]) -> None:
-    """Remember what the policies said, and of what."""
+    """Remember what the policies said, and of what.
+
+    Once the act was refused, what is asked is only asked to show that.
+    """
     act = current()
-    if act is not None:
+    if act is not None and act.refusal is None:
         act.decided = Decided(action, about, policies)
 
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from bettercompute import errors
+from bettercompute import acts, errors
 from bettercompute.pages import rendering, visitors
 from bettercompute.pages.parts import Notice
 from bettercompute.pages.visitors import Visitor
@@ -98,6 +98,7 @@ def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespo
         try:
             _, secret = endpoints.rotate_secret(visitor.caller, webhook_id)
         except errors.AccessDenied as error:
+            acts.refused(error)
             refusal = error.message
         else:
             return _detail(request, visitor, webhook_id, secret=secret)
@@ -115,6 +116,7 @@ def delete(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespo
         try:
             endpoints.delete(visitor.caller, webhook_id)
         except errors.AccessDenied as error:
+            acts.refused(error)
             refusal = error.message
         else:
             return redirect("webhooks")
@@ -176,6 +178,7 @@ def redeliver(
     try:
         resending.redeliver(visitor.caller, webhook_id, delivery_id)
     except (errors.AccessDenied, errors.InvalidState) as refusal:
+        acts.refused(refusal)
         notice = Notice("It is not sent again", refusal.message, "red")
         return _delivery(request, visitor, webhook_id, delivery_id, notice=notice)
     return redirect("webhook-delivery", webhook_id, delivery_id)
@@ -252,6 +255,7 @@ def _question(request: HttpRequest, page: pages.Question) -> HttpResponse:
 def _refused(
     request: HttpRequest, visitor: Visitor, webhook_id: str, title: str, refusal: errors.ApiError
 ) -> HttpResponse:
+    acts.refused(refusal)
     notice = Notice(title, refusal.message, "red")
     return _detail(request, visitor, webhook_id, notice=notice)
 

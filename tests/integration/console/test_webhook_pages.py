@@ -8,6 +8,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from bettercompute.audit.models import Entry
 from bettercompute.client.calls import Answer
 from outbox.models import WebhookEndpoint
 from tests.support import cast, receiving, webhooks, wire_server
@@ -188,6 +189,20 @@ def test_a_member_manages_their_own_and_may_look_at_others(alice: Client) -> Non
     assert (stored.state, stored.previous_secret) == ("enabled", "")
     own, _ = made(bob, "https://hooks.example.com/bob")
     assert bob.post(f"/webhooks/{own}/delete")["Location"] == "/webhooks"
+
+
+@pytest.mark.parametrize("verb", ["rotate", "delete", "test", "disable", "redeliver", "one again"])
+def test_a_refusal_that_a_page_shows_is_in_the_audit(
+    alice: Client, receiver: WireServer, verb: str
+) -> None:
+    webhook_id, _ = made(alice, f"{receiver.url}/hook")
+    sent = alice.post(f"/webhooks/{webhook_id}/test")["Location"]
+    path = f"{sent}/redeliver" if verb == "one again" else f"/webhooks/{webhook_id}/{verb}"
+    refused = cast.session("bob", check_csrf=False).post(path, {"span": "1d"})
+    assert refused.status_code == 409
+    entry = Entry.objects.get(request_id=refused["X-Request-Id"])
+    assert (entry.username, entry.outcome, entry.object_id) == ("bob", "denied", webhook_id)
+    assert entry.action == "compute:webhooks:manage"
 
 
 def test_the_platforms_are_the_operators_business(alice: Client) -> None:
