@@ -4,8 +4,6 @@ With them comes the first of what was missed. So where no server process goes on
 client that comes back as it is told is given everything all the same, only later.
 """
 
-from math import inf
-
 from django.http import HttpResponse
 
 from bettercompute.errors import Unauthenticated, Unavailable
@@ -48,7 +46,7 @@ def begin(credential: Credential, filters: Filters, *, last: str | None) -> Http
         body += b"".join(map(frames.event, missed.rows))
         position = missed.position
     answer = HttpResponse(body, content_type=frames.MEDIA_TYPE)
-    seconds = inf if found.expires_in is None else found.expires_in.total_seconds()
+    seconds = None if found.expires_in is None else found.expires_in.total_seconds()
     answer[HEADER] = Marker(credential, filters, position, seconds).write()
     # Proxies are to hand on what comes, when it comes, as it is.
     answer["Cache-Control"] = "no-cache, no-transform"

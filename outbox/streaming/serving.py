@@ -55,7 +55,8 @@ async def stream(answer: Answer, marker: Marker, *, hub: Hub, receive: Receive, 
     """
     subscriber = Subscriber(marker.credential, marker.filters, marker.position)
     loop = asyncio.get_running_loop()
-    subscriber.expires_at = loop.time() + min(_age_max(), marker.seconds)
+    lasts = _age_max() if marker.seconds is None else min(_age_max(), marker.seconds)
+    subscriber.expires_at = loop.time() + lasts
     hub.subscribe(subscriber)
     # The body has been read: what comes next is that the client is gone.
     gone = asyncio.ensure_future(receive())

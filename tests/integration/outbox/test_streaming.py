@@ -107,6 +107,7 @@ def test_whoever_comes_back_again_and_again_misses_nothing_and_gets_nothing_twic
         ("types=node.*,reservation.active", ["b"]),
         ("subject=reservation/c", ["c"]),
         ("types=reservation.active&subject=reservation/c", []),
+        ("subject=reservation/%E4%B8%AD", []),  # nothing is called so, and it is no mistake
     ],
 )
 def test_filters_hold_for_what_was_missed_and_for_what_comes(query, found):
