@@ -3,8 +3,9 @@
     python -m bettercompute.embedded.run_with -- python -m benchmarks.streams --streams 1000
 
 It makes a database of its own, starts the real server with one process, opens the streams over
-loopback sockets, and publishes some events. Printed: the process's memory before, with the streams
-and after, and the time from commit to arrival over all streams.
+loopback sockets, lets them idle, and publishes some events, with hints through Valkey and without.
+Printed: the process's memory before, with the streams and after, the part of a core that it takes
+while nothing happens, and the time from commit to arrival over all streams.
 """
 
 import argparse
@@ -13,14 +14,15 @@ import os
 import statistics
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 
 import django
+import psutil
 
 django.setup()  # before any module that has models
 
+from django.conf import settings  # noqa: E402
 from django.db import connection, connections  # noqa: E402
 from django.test.utils import setup_databases, teardown_databases  # noqa: E402
 
@@ -32,7 +34,7 @@ from tests.support import cast, web_server  # noqa: E402
 EVENTS = 10
 PER_ACCOUNT = 40  # of 50 that one may have
 WAIT_SECONDS = 60.0
-PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
+IDLE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -62,10 +64,9 @@ async def listen(port: int, token: str, arrivals: Arrivals, opened: asyncio.Even
             arrivals.note(line.partition(b'"subject":"')[2].partition(b'"')[0].decode())
 
 
-def publish(number: int, tenant_id: str) -> float:
+def publish(subject: str, tenant_id: str) -> float:
     """One event; answers when it was committed."""
     data = {"state": "pending", "poolId": "pool_a"}
-    subject = f"reservation/n{number}"
     events.publish("reservation.pending", tenant_id=tenant_id, subject=subject, data=data)
     connections.close_all()
     return time.perf_counter()
@@ -85,24 +86,38 @@ async def measure(
         listeners.append(asyncio.create_task(listen(server.port, token, arrivals, opened)))
         await asyncio.wait_for(opened.wait(), WAIT_SECONDS)
     await asyncio.sleep(2)
-    idle = rss_kib(worker)
-    delays = []
-    for number in range(EVENTS):
-        committed = await asyncio.to_thread(publish, number, tenant_id)
-        subject = f"reservation/n{number}"
-        until = time.perf_counter() + WAIT_SECONDS
-        while len(arrivals.seconds.get(subject, [])) < count and time.perf_counter() < until:
-            await asyncio.sleep(0.02)
-        delays += [at - committed for at in arrivals.seconds[subject]]
-    busy = rss_kib(worker)
-    for task in listeners:
-        task.cancel()
+    idle, began = rss_kib(worker), spent_seconds(worker)
+    await asyncio.sleep(IDLE_SECONDS)
+    core = (spent_seconds(worker) - began) / IDLE_SECONDS
     print(f"streams          {count}")
     print(f"RSS before       {before / 1024:.1f} MiB")
     print(f"RSS idle         {idle / 1024:.1f} MiB ({(idle - before) / count:.1f} KiB a stream)")
-    print(f"RSS after events {busy / 1024:.1f} MiB")
-    cuts = statistics.quantiles(delays, n=100)
-    print(f"commit to arrival p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, max {max(delays):.3f} s")
+    print(f"processor, idle  {core:.1%} of a core")
+    for hints in (True, False):
+        settings.HINTS = hints
+        told = "with hints" if hints else "without hints"
+        print(f"{told}, commit to arrival: {await delays(arrivals, tenant_id, count, told)}")
+    print(f"RSS after events {rss_kib(worker) / 1024:.1f} MiB")
+    for task in listeners:
+        task.cancel()
+
+
+async def delays(arrivals: Arrivals, tenant_id: str, count: int, name: str) -> str:
+    """Publish, one event after the other; how long each took to each stream.
+
+    The first is not counted: whoever publishes it connects to the broker.
+    """
+    found: list[float] = []
+    for number in range(EVENTS + 1):
+        subject = f"reservation/{name.replace(' ', '-')}-{number}"
+        committed = await asyncio.to_thread(publish, subject, tenant_id)
+        until = time.perf_counter() + WAIT_SECONDS
+        while len(arrivals.seconds.get(subject, [])) < count and time.perf_counter() < until:
+            await asyncio.sleep(0.02)
+        if number:
+            found += [at - committed for at in arrivals.seconds[subject]]
+    cuts = statistics.quantiles(found, n=100)
+    return f"p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, max {max(found):.3f} s"
 
 
 def reader(name: str) -> str:
@@ -112,15 +127,21 @@ def reader(name: str) -> str:
     return tokens.mint(account, cast.tenant(), name=name)[1]
 
 
-def worker_of(master: int) -> int:
+def worker_of(master: int) -> psutil.Process:
     """The one worker process of a gunicorn."""
-    (child,) = Path(f"/proc/{master}/task/{master}/children").read_text().split()
-    return int(child)
+    (child,) = psutil.Process(master).children()
+    return child
 
 
-def rss_kib(pid: int) -> float:
-    """The resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KIB
+def rss_kib(process: psutil.Process) -> float:
+    """Its resident memory."""
+    return float(process.memory_info().rss) / 1024
+
+
+def spent_seconds(process: psutil.Process) -> float:
+    """Its processor time so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def main() -> None:

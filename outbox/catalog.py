@@ -4,7 +4,7 @@ This is the only list. ``events.publish`` refuses what is not here or does not f
 and the webhook filter are made from it. Names are never reused with another meaning.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -371,3 +371,4 @@ TYPES: tuple[EventType, ...] = (
 )
 
 BY_NAME: Mapping[str, EventType] = {kind.name: kind for kind in TYPES}
+GROUPS: Sequence[str] = tuple(dict.fromkeys(kind.group for kind in TYPES))

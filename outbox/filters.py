@@ -48,10 +48,11 @@ def _meant(name: str) -> list[str]:
     if name in catalog.BY_NAME:
         return [name]
     if name.endswith(WILDCARD):
-        found = [kind for kind in catalog.BY_NAME if kind.startswith(name.removesuffix("*"))]
+        group = name.removesuffix(WILDCARD)
+        found = [kind.name for kind in catalog.TYPES if kind.group == group]
         if found:
             return found
-    groups = ", ".join(sorted({f"{kind.partition('.')[0]}.*" for kind in catalog.BY_NAME}))
+    groups = ", ".join(sorted(group + WILDCARD for group in catalog.GROUPS))
     raise errors.InvalidInput.at(
         "types", f"there is no type {name[:100]!r}; give types of the catalogue, or any of {groups}"
     )

@@ -114,7 +114,7 @@ def line(event: Event, *, now: datetime, zone: tzinfo) -> Line:
     return Line(
         href=reverse("event", args=[event.id]),
         type=event.type,
-        at=moments.moment(queries.instant(event), now=now, zone=zone),
+        at=moments.moment(clock.from_ms(event.time), now=now, zone=zone),
         subject=event.subject,
         subject_href=reverse(_PAGES[kind], args=[key]) if kind in _PAGES else "",
         details="; ".join(
@@ -166,10 +166,9 @@ def _live(found: EventList, choice: Choice, tenant_id: str) -> Live:
 
 
 def _options(chosen: str) -> tuple[Option, ...]:
-    groups = dict.fromkeys(kind.group for kind in catalog.TYPES)
     choices: Iterable[tuple[str, str]] = [
         ("", "Everything"),
-        *((group + WILDCARD, f"All of {group}") for group in groups),
+        *((group + WILDCARD, f"All of {group}") for group in catalog.GROUPS),
         *((name, name) for name in catalog.BY_NAME),
     ]
     return parts.options(choices, chosen)

@@ -1,7 +1,5 @@
 """Events as people look them up: about one thing, a page of many, one by its id."""
 
-from datetime import datetime
-
 from bettercompute import clock, errors
 from bettercompute.web import pagination
 from bettercompute.wire import events as wire
@@ -65,11 +63,6 @@ def get(event_id: str, *, tenant_id: str | None) -> EventRow:
     return reader.event(row)
 
 
-def instant(event: wire.Event) -> datetime:
-    """When it happened."""
-    return clock.from_ms(event.time)
-
-
 def as_wire(row: EventRow) -> wire.Event:
     """An event as everybody outside sees it (C20)."""
     return wire.Event(
@@ -80,3 +73,8 @@ def as_wire(row: EventRow) -> wire.Event:
         data=row.data,
         time=clock.to_ms(row.time),
     )
+
+
+def as_json(row: EventRow) -> str:
+    """The same as text, on one line: what streams and webhooks send."""
+    return as_wire(row).model_dump_json(by_alias=True)

@@ -27,8 +27,7 @@ def opening(position: Position) -> bytes:
 
 def event(row: EventRow) -> bytes:
     """An event, its data on one line."""
-    data = queries.as_wire(row).model_dump_json(by_alias=True)
-    return f"id: {row.position}\nevent: {row.type}\ndata: {data}\n\n".encode()
+    return f"id: {row.position}\nevent: {row.type}\ndata: {queries.as_json(row)}\n\n".encode()
 
 
 def heartbeat(position: Position | None) -> bytes:

@@ -96,7 +96,6 @@ class Connection:
     place: Place
     http: AsyncHTTP11Connection
     meter: Metered
-    reused: bool = False
 
     async def aclose(self) -> None:
         """Close it at once."""
@@ -150,7 +149,6 @@ class Idle:
         for where in places:
             while (found := self._newest(where)) is not None:
                 if not found.http.has_expired():
-                    found.reused = True
                     return found
                 await found.aclose()
         return None

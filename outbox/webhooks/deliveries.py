@@ -17,15 +17,15 @@ from django.db import transaction
 from bettercompute import sql
 from bettercompute.states import EndpointState
 from bettercompute.telemetry import tracing
+from bettercompute.wire.events import Event
 from outbox.models import DeliveryStatus, Lane
-from outbox.webhooks import endpoints, schedule, sending, vault
+from outbox.webhooks import answers, endpoints, schedule, sending, vault
 from outbox.webhooks.sending import Attempt, Failure
 
 DELIVERIES = sql.load(__package__, "deliveries")
 
 CLAIM_SECONDS = 60  # longer than an attempt may take, and writing down what came of it
 SLOW_MS = 2_000  # an endpoint that takes longer has a slow one's slots
-GONE_STATUS = 410
 #: Of one endpoint at once, by its lane.
 EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 32, Lane.SLOW: 1}
 
@@ -83,7 +83,7 @@ class Result:
     @property
     def gone(self) -> bool:
         """Whether the receiver says that it is no more."""
-        return self.attempt.status == GONE_STATUS
+        return self.attempt.status == answers.GONE
 
 
 def claim(lane: Lane, *, limit: int) -> list[Claim]:
@@ -94,23 +94,16 @@ def claim(lane: Lane, *, limit: int) -> list[Claim]:
     return [_claim(row) for row in rows]
 
 
-def claim_test(
-    endpoint_id: str,
-    *,
-    event_id: str,
-    type: str,  # noqa: A002
-    subject: str,
-    body: str,
-) -> Claim | None:
+def claim_test(endpoint_id: str, *, event: Event) -> Claim | None:
     """Make the delivery of a test, taken up by the caller; None while another one is under way."""
     row = DELIVERIES.one(
         "make_test",
-        id=f"whd_{event_id.partition('_')[2]}{endpoint_id[-10:]}",
+        id=f"whd_{event.id.partition('_')[2]}{endpoint_id[-10:]}",
         endpoint_id=endpoint_id,
-        event_id=event_id,
-        type=type,
-        subject=subject,
-        body=body,
+        event_id=event.id,
+        type=event.type,
+        subject=event.subject,
+        body=event.model_dump_json(by_alias=True),
         origin=tracing.origin(),
         seconds=CLAIM_SECONDS,
     )
@@ -132,7 +125,7 @@ def unclaim(claims: Sequence[Claim]) -> None:
 def result(claim: Claim, attempt: Attempt) -> Result:
     """An attempt, with when to try again."""
     wait = None
-    if attempt.failure is not None and not claim.test and attempt.status != GONE_STATUS:
+    if attempt.failure is not None and not claim.test and attempt.status != answers.GONE:
         luck = random.random()  # noqa: S311  # spreading load, not a secret
         wait = schedule.next_try(claim.tries, luck=luck, retry_after=attempt.retry_after)
     return Result(claim, attempt, wait)

@@ -282,10 +282,9 @@ def _columns(draft: Draft, *, known: str = "") -> dict[str, Any]:
         errors.InvalidInput: see ``create``.
     """
     url = rules.accepted(draft.url, known=known)
-    kinds = {name.partition(".")[0] for name in catalog.BY_NAME}
     for position, name in enumerate(draft.event_types):
         kind, _, verb = name.partition(".")
-        if name not in catalog.BY_NAME and not (verb == "*" and kind in kinds):
+        if name not in catalog.BY_NAME and not (verb == "*" and kind in catalog.GROUPS):
             raise errors.InvalidInput.at(
                 f"eventTypes[{position}]", "no event type; GET /events/catalog lists them"
             )

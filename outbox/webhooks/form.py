@@ -128,14 +128,9 @@ def _form(texts: dict[str, str], types: Sequence[str], wrong: dict[str, str]) ->
         description=field("description"),
         subject=field("subject"),
         types_error=Field("types", error=wrong.get("eventTypes", "")),
-        kinds=tuple(_kind(name, chosen) for name in _kinds()),
+        kinds=tuple(_kind(name, chosen) for name in catalog.GROUPS),
         other_error=wrong.get("", ""),
     )
-
-
-def _kinds() -> list[str]:
-    """In the catalog's order."""
-    return list(dict.fromkeys(each.name.partition(".")[0] for each in catalog.TYPES))
 
 
 def _kind(name: str, chosen: set[str]) -> Kind:
@@ -143,7 +138,7 @@ def _kind(name: str, chosen: set[str]) -> Kind:
     choices = tuple(
         Choice(each.name, each.meaning, each.name in chosen)
         for each in catalog.TYPES
-        if each.name.startswith(f"{name}.")
+        if each.group == name
     )
     count = sum(choice.chosen for choice in choices)
     summary = "all" if every.chosen else f"{count} of {len(choices)}"

@@ -11,8 +11,9 @@ from bettercompute import clock, errors, ids
 from bettercompute.iam.callers import Caller
 from bettercompute.states import EndpointState
 from bettercompute.wire import webhooks as wire
+from bettercompute.wire.events import Event
 from outbox.models import WebhookEndpoint
-from outbox.webhooks import courier, deliveries, endpoints, messages, queries, vault
+from outbox.webhooks import courier, deliveries, endpoints, queries, vault
 from outbox.webhooks.deliveries import DELIVERIES, Claim
 from outbox.webhooks.sending import Attempt
 
@@ -96,18 +97,15 @@ def _enabled(caller: Caller, endpoint_id: str) -> WebhookEndpoint:
 
 
 def _claim(endpoint: WebhookEndpoint) -> Claim | None:
-    event_id, kind, subject = ids.new("evt"), "webhook.test", f"webhook/{endpoint.pk}"
-    body = messages.body(
-        event_id,
-        type=kind,
+    event = Event(
+        id=ids.new("evt"),
+        type="webhook.test",
         tenant_id=endpoint.tenant_id or "",
-        subject=subject,
+        subject=f"webhook/{endpoint.pk}",
         data={"webhookId": endpoint.pk},
-        time=clock.now(),
+        time=clock.now_ms(),
     )
-    return deliveries.claim_test(
-        endpoint.pk, event_id=event_id, type=kind, subject=subject, body=body
-    )
+    return deliveries.claim_test(endpoint.pk, event=event)
 
 
 def _send(claim: Claim) -> Attempt:

@@ -7,8 +7,9 @@ whoever dies between the two wrote neither.
 from collections.abc import Sequence
 
 from bettercompute import sql
+from outbox import queries
 from outbox.reader import EventRow
-from outbox.webhooks import courier, messages
+from outbox.webhooks import courier
 
 SINK = sql.load(__package__, "sink")
 
@@ -34,7 +35,7 @@ class Webhooks:
             tenants=[event.tenant_id for event in events],
             subjects=[event.subject for event in events],
             times=[event.time for event in events],
-            bodies=[messages.of_event(event) for event in events],
+            bodies=[queries.as_json(event) for event in events],
             origins=[event.origin for event in events],
         )
         if made:
