@@ -7,10 +7,14 @@ import re
 
 import pytest
 from django.http import HttpResponse
+from django.test import Client
 
+from bettercompute.iam import tokens
 from tests.support import cast
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("U8")]
+
+FORMULA = "=HYPERLINK(1)"
 
 
 def text(response: HttpResponse) -> str:
@@ -20,9 +24,12 @@ def text(response: HttpResponse) -> str:
 
 @pytest.fixture(autouse=True)
 def something_was_done() -> None:
-    api, tenant = cast.api("bob"), cast.tenant().pk
-    api.post("/tokens", {"tenantId": tenant, "name": "=HYPERLINK(1)"})
-    api.get("/audit")
+    """By a token whose name a spreadsheet would take for a formula."""
+    _, plaintext = tokens.mint(cast.account("bob"), cast.tenant(), name=FORMULA)
+    bob = Client(headers={"Authorization": f"Bearer {plaintext}"})
+    body = {"tenantId": cast.tenant().pk, "name": "ci"}
+    assert bob.post("/api/v1/tokens", body, "application/json").status_code == 201
+    assert bob.get("/api/v1/audit").status_code == 403
 
 
 def test_an_admin_sees_who_did_what_and_what_was_refused() -> None:
@@ -49,6 +56,7 @@ def test_the_table_is_for_spreadsheets_and_starts_no_formula() -> None:
     answer = cast.session("alice").get("/audit.csv?span=all")
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert {row["Outcome"] for row in rows} == {"allowed", "denied"}
+    assert {row["Token"] for row in rows} == {f"'{FORMULA}"}
     assert not any(cell[:1] in "=+-@" for row in rows for cell in row.values() if cell)
     assert "attachment" in answer["Content-Disposition"]
 
