@@ -9,6 +9,7 @@ import click
 
 from bettercompute import durations
 from bettercompute.cli import completing, repeating, times
+from bettercompute.cli import session as sessions
 from bettercompute.cli.session import Session
 from bettercompute.pages import spans, zones
 from bettercompute.wire.reservations import (
@@ -98,7 +99,7 @@ class Wanted:
     start_ms: int | None
 
 
-OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
+OPTIONS: tuple[sessions.Option, ...] = (
     click.option(
         "--pool", metavar="POOL", shell_complete=completing.pools, help="The pool, by name or id."
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bettercompute import spreadsheets
-from bettercompute.cli import asking, readers, times
+from bettercompute.cli import asking, listing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table
 from bettercompute.cli.session import Session
@@ -19,10 +19,8 @@ from bettercompute.wire.audit import AuditEntry, Outcome
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
-LISTED_DEFAULT = 50
-LISTED_MAX = 10_000
 WRITTEN_MAX = 1_000_000
-_TONES = {"allowed": "green", "denied": "red", "failed": "yellow"}
+_COLOURS = {"allowed": "green", "denied": "red", "failed": "yellow"}
 
 
 @click.command()
@@ -31,14 +29,8 @@ _TONES = {"allowed": "green", "denied": "red", "failed": "yellow"}
 @click.option("--action", metavar="ACTION", help="Exactly: compute:reservations:release")
 @click.option("--outcome", type=click.Choice(wire.OUTCOMES), help="How it ended.")
 @click.option("--last", type=asking.Length(), help="So long up to now: 24h.")
-@click.option("--everywhere", is_flag=True, help="Of all tenants and the platform, for operators.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, LISTED_MAX),
-    default=LISTED_DEFAULT,
-    show_default=True,
-    help="At most so many, the newest first.",
-)
+@click.option("--platform", is_flag=True, help="Of all tenants and the platform. For operators.")
+@listing.LIMIT
 @click.option(
     "--file",
     "path",
@@ -54,7 +46,7 @@ def audit(
     action: str | None,
     outcome: Outcome | None,
     last: int | None,
-    everywhere: bool,
+    platform: bool,
     limit: int,
     path: Path | None,
 ) -> None:
@@ -66,19 +58,22 @@ def audit(
     """
     reader = readers.here()
     with session.client() as client:
-        found = client.audit.list(
+        every = client.audit.list(
             account_id=None if by is None else _account(client, by),
             object_id=object_id,
             action=action,
             outcome=outcome,
             start_ms=None if last is None else times.to_ms(reader.now) - last,
-            everywhere=everywhere,
+            platform=platform,
+            page_size=listing.page_size(limit if path is None else WRITTEN_MAX),
         )
-        if path is None:
-            session.out.show(_table(list(itertools.islice(found, limit)), reader))
+        if path is not None:
+            count = _write(path, itertools.islice(every, WRITTEN_MAX))
+            session.out.note(f"{count} entries are in {path}.")
             return
-        count = _write(path, itertools.islice(found, WRITTEN_MAX))
-    session.out.note(f"{count} entries are in {path}.")
+        found, more = listing.beginning(every, limit)
+    session.out.show(_table(found, reader, more=more))
+    listing.hint(session, limit, more=more)
 
 
 def _account(client: "Client", by: str) -> str:
@@ -102,14 +97,14 @@ def _write(path: Path, found: Iterable[AuditEntry]) -> int:
     return count
 
 
-def _table(found: list[AuditEntry], reader: Reader) -> Shown:
+def _table(found: list[AuditEntry], reader: Reader, *, more: bool) -> Shown:
     rows = [
         (
-            times.moment(each.at, now=reader.now, zone=reader.zone),
+            reader.moment(each.at),
             each.actor.username or "unknown",
             each.action,
             f"{each.object.kind} {each.object.id}".strip(),
-            Cell(each.outcome, _TONES[each.outcome]),
+            Cell(each.outcome, _COLOURS[each.outcome]),
             each.code or "",
             each.origin.address,
         )
@@ -117,4 +112,6 @@ def _table(found: list[AuditEntry], reader: Reader) -> Shown:
     ]
     columns = ("WHEN", "WHO", "DID", "TO", "OUTCOME", "CODE", "FROM")
     table = Table(columns, rows, "Nothing like that is in the audit.")
-    return Shown(document={"items": found}, ids=[each.id for each in found], human=[table])
+    return Shown(
+        document={"items": found, "more": more}, ids=[each.id for each in found], human=[table]
+    )

@@ -23,6 +23,7 @@ from bettercompute.cli import session as sessions
 from bettercompute.cli.offering import Named
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
+from bettercompute.pages import chips
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -36,7 +37,6 @@ OFFERED_MAX = 100
 
 Ask = Callable[["Client"], Named]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-LIVE = ("awaiting-confirmation", "pending", "placed", "binding", "active")
 
 
 def _offering(kind: str, ask: Ask) -> Completer:
@@ -73,7 +73,7 @@ nodes = _offering(
 )
 reservations = _offering("reservations", lambda client: _reservations(client, ()))
 #: Those that have not ended.
-live_reservations = _offering("live", lambda client: _reservations(client, LIVE))
+live_reservations = _offering("live", lambda client: _reservations(client, chips.LIVE))
 series = _offering(
     "series", lambda client: [(each.id, str(each.state)) for each in _some(client.series.list())]
 )

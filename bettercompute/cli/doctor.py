@@ -3,7 +3,6 @@
 For operators of the platform it goes on to what the system itself promises (C39).
 """
 
-import email.utils
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -122,7 +121,7 @@ def _encryption(target: Target) -> Check:
 def _server(client: "Client") -> Iterator[Check]:
     from bettercompute.client.failures import Unreachable
 
-    asked_at = times.now()
+    asked_at_ms = times.to_ms(times.now())
     try:
         alive = client.probe("/healthz")
         ready = client.probe("/readyz")
@@ -135,7 +134,7 @@ def _server(client: "Client") -> Iterator[Check]:
     yield _health(
         "server.ready", ready, "Wait a moment; operators: look at the database and at migrations"
     )
-    yield from _clock(alive, asked_at_seconds=asked_at.timestamp())
+    yield from _clock(alive, asked_at_ms=asked_at_ms)
     yield from _token(client)
 
 
@@ -146,13 +145,14 @@ def _health(name: str, answer: "Answer", do: str) -> Check:
     return Check(name, Verdict.FAILED, f"{answer.status} {text}", do)
 
 
-def _clock(answer: "Answer", *, asked_at_seconds: float) -> Iterator[Check]:
+def _clock(answer: "Answer", *, asked_at_ms: int) -> Iterator[Check]:
     """Compare with the answer's ``Date``, which has whole seconds."""
-    try:
-        told = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
-    except (KeyError, ValueError):
+    from bettercompute.client import calls
+
+    answered_at_ms = calls.answered_at_ms(answer)
+    if answered_at_ms is None:
         return
-    difference = timedelta(seconds=round(asked_at_seconds - told))
+    difference = timedelta(seconds=round((asked_at_ms - answered_at_ms) / 1_000))
     ahead = "ahead of" if difference > timedelta() else "behind"
     message = (
         f"this machine's clock is {abs(difference).total_seconds():.0f} s {ahead} the server's"

@@ -44,13 +44,13 @@ def is_over(event: Event) -> bool:
 
 def _when(event: Event, reader: Reader) -> str:
     at = times.from_ms(event.time)
-    moment = times.moment(event.time, now=reader.now, zone=reader.zone)
+    moment = reader.moment(event.time)
     return f"{moment}:{at.astimezone(reader.zone):%S}"
 
 
 def _value(name: str, value: object, reader: Reader) -> str:
     if _MOMENTS.search(name) and isinstance(value, int):
-        return times.moment(value, now=reader.now, zone=reader.zone)
+        return reader.moment(value)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)

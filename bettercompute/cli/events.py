@@ -1,16 +1,14 @@
 """`better-compute events` and `watch`: what happened, and what happens."""
 
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from bettercompute.cli import asking, completing, event_views, readers
+from bettercompute.cli import asking, completing, event_views, listing, readers
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
-from bettercompute.wire.base import PAGE_MAX
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
@@ -35,9 +33,7 @@ _PLATFORM = click.option(
 @click.option("--subject", metavar="SUBJECT", help="Only about this: reservation/rsv_…, node/….")
 @click.option("--from", "start", metavar="WHEN", help="From then on.")
 @click.option("--to", "end", metavar="WHEN", help="Before then.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
-)
+@listing.LIMIT
 @_PLATFORM
 @sessions.command
 def events(
@@ -66,13 +62,11 @@ def events(
             start_ms=start_ms,
             end_ms=end_ms,
             platform=platform,
-            page_size=min(limit, PAGE_MAX),
+            page_size=listing.page_size(limit),
         )
-        found = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        found, more = listing.beginning(every, limit)
     session.out.show(event_views.several(found, readers.here(), more=more))
-    if more:
-        session.out.note(f"There are more: give --limit {limit * 2}, or --to")
+    listing.hint(session, limit, more=more)
 
 
 @click.command()

@@ -4,7 +4,7 @@ import itertools
 
 import click
 
-from bettercompute.cli import completing, readers, times
+from bettercompute.cli import completing, readers
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Shown, Table
@@ -62,18 +62,13 @@ def revoke(session: Session, *, feed_id: str) -> None:
 
 
 def _table(found: list[Feed], reader: Reader) -> Shown:
-    def moment(milliseconds: int | None) -> str:
-        if milliseconds is None:
-            return ""
-        return times.moment(milliseconds, now=reader.now, zone=reader.zone)
-
     rows = [
         (
             each.id,
             "reservations" if each.pool_id is None else reader.pool(each.pool_id),
             each.username,
-            moment(each.last_read_at) or "never",
-            moment(each.revoked_at),
+            reader.moment(each.last_read_at) or "never",
+            reader.moment(each.revoked_at),
         )
         for each in found
     ]

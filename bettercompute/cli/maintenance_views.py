@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bettercompute.cli import times
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
 from bettercompute.wire.maintenance import (
@@ -23,7 +22,7 @@ def listing(found: Sequence[Maintenance], reader: Reader) -> Shown:
             Cell(each.state, _COLOURS.get(each.state)),
             reader.pool(each.pool_id),
             each.node or "all of it",
-            times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+            reader.window(each.start, each.end),
             each.reason,
         )
         for each in found
@@ -44,7 +43,7 @@ def operation(done: MaintenanceOperation, reader: Reader) -> Shown:
         human.append("Nothing is announced. It would meet:")
     else:
         what = f"{window.id}  {window.state}" if done.applied else f"{window.id}: nothing changed"
-        when = times.window_in_full(window.start, window.end, now=reader.now, zone=reader.zone)
+        when = reader.window_in_full(window.start, window.end)
         human += [what, f"{window.node or 'All of the pool'}, {when}: {window.reason}", "It meets:"]
     human += _met(done.affected, done.affected_total, reader)
     return Shown(document=done, ids=[] if window is None else [window.id], human=human)
@@ -59,7 +58,7 @@ def one(found: MaintenanceDetails, reader: Reader) -> Shown:
             ("Node", found.node or "all of the pool"),
             (
                 "When",
-                times.window_in_full(found.start, found.end, now=reader.now, zone=reader.zone),
+                reader.window_in_full(found.start, found.end),
             ),
             ("Reason", found.reason),
             ("Announced by", found.announced_by or ""),
@@ -82,7 +81,7 @@ def _affected(each: Affected, reader: Reader) -> tuple[str | Cell, ...]:
         each.tenant,
         each.owner,
         each.state,
-        times.window(each.during.start, each.during.end, now=reader.now, zone=reader.zone),
+        reader.window(each.during.start, each.during.end),
         ", ".join(each.nodes[:4]) + (" …" if len(each.nodes) > 4 else ""),
         str(each.devices),
     )

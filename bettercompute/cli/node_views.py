@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bettercompute.cli import times
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
 from bettercompute.wire.nodes import Node, NodeDevice, NodeOperation, NodeSummary
@@ -41,7 +40,7 @@ def one(found: Node, reader: Reader) -> Shown:
             ("Labels", labels),
             ("Taints", taints),
             ("Agent", found.agent_version),
-            ("Last heard", _moment(found.last_seen, reader) or "never"),
+            ("Last heard", reader.moment(found.last_seen) or "never"),
             *((each.type, each.message or each.reason) for each in found.condition_details),
         ]
     )
@@ -66,7 +65,7 @@ def operation(done: NodeOperation, reader: Reader, *, preview: bool) -> Shown:
     on_it = "Nothing is on it."
     if effect.allocations:
         many = effect.allocations != 1
-        ends = _moment(effect.last_end, reader)
+        ends = reader.moment(effect.last_end)
         on_it = (
             f"{effect.allocations} {'allocations' if many else 'allocation'} with "
             f"{effect.devices} {'devices' if effect.devices != 1 else 'device'} "
@@ -96,9 +95,3 @@ def _device(device: NodeDevice) -> tuple[str | Cell, ...]:
         "yes" if device.bookable else "no",
         state,
     )
-
-
-def _moment(milliseconds: int | None, reader: Reader) -> str:
-    if milliseconds is None:
-        return ""
-    return times.moment(milliseconds, now=reader.now, zone=reader.zone)

@@ -1,15 +1,12 @@
 """`better-compute nodes list | get | cordon | uncordon`: for operators and owners of pools."""
 
-import itertools
-
 import click
 
-from bettercompute.cli import completing, node_views, readers
+from bettercompute.cli import completing, listing, node_views, readers
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.session import Session
 from bettercompute.states import NodeState
-from bettercompute.wire.base import PAGE_MAX
 
 POOL_ID_PREFIX = "pool_"
 
@@ -33,9 +30,7 @@ def nodes() -> None:
     help="Only of this pool, by name or id.",
 )
 @click.option("--state", type=click.Choice([str(each) for each in NodeState]), help="Only in it.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
-)
+@listing.LIMIT
 @sessions.command
 def list_(session: Session, *, pool: str | None, state: str | None, limit: int) -> None:
     """List the nodes of your pools, by id; an operator's list is all."""
@@ -43,13 +38,11 @@ def list_(session: Session, *, pool: str | None, state: str | None, limit: int) 
         # An operator sees the nodes of pools that are not open to the operator's own tenant.
         by_id = pool is None or pool.startswith(POOL_ID_PREFIX)
         pool_id = pool if by_id else client.pools.find(str(pool)).id
-        every = client.nodes.list(pool_id=pool_id, state=state, page_size=min(limit, PAGE_MAX))
-        found = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        every = client.nodes.list(pool_id=pool_id, state=state, page_size=listing.page_size(limit))
+        found, more = listing.beginning(every, limit)
         reader = readers.with_pools(session, client)
     session.out.show(node_views.several(found, reader, more=more))
-    if more:
-        session.out.note(f"There are more: better-compute nodes list --limit {limit * 2}")
+    listing.hint(session, limit, more=more)
 
 
 @nodes.command()

@@ -1,6 +1,6 @@
 """Capacity offers as people read them at a terminal. Pure."""
 
-from bettercompute.cli import times, views
+from bettercompute.cli import views
 from bettercompute.cli.output import Shown, Table
 from bettercompute.cli.views import Reader
 from bettercompute.pages import spans
@@ -22,7 +22,7 @@ def _row(offer: CapacityOffer, reader: Reader) -> tuple[str, ...]:
     start, end = offer.during.start, offer.during.end
     return (
         offer.id,
-        times.window(start, end, now=reader.now, zone=reader.zone),
+        reader.window(start, end),
         spans.text(end - start),
         views.devices(offer.request),
         f"{offer.quote.gpu_hours:g}",

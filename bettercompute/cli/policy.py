@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from bettercompute.cli import asking, readers, times
+from bettercompute.cli import asking, readers
 from bettercompute.cli import policy_documents as documents
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
@@ -128,7 +128,7 @@ def _recent(recent: RecentVerdicts, reader: Reader) -> list[str | Table]:
         (
             each.reservation_id,
             str(each.state),
-            times.moment(each.created_at, now=reader.now, zone=reader.zone),
+            reader.moment(each.created_at),
             ", ".join(each.policies),
         )
         for each in recent.denied

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bettercompute.cli import completing
+from bettercompute.cli import completing, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.session import Session
@@ -156,8 +156,7 @@ def delete(session: Session, *, policy_id: str) -> None:
     """Take a policy away. To keep its text, disable it instead."""
     with session.client() as client:
         client.policies.delete(policy_id)
-    told = {"id": policy_id, "deleted": True}
-    session.out.show(Shown(document=told, ids=[policy_id], human=[f"{policy_id}  deleted"]))
+    session.out.show(views.deleted(policy_id))
 
 
 def _change(session: Session, client: "Client", policy_id: str, **changes: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bettercompute.cli import fragmentation, times
+from bettercompute.cli import fragmentation
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
 from bettercompute.pages import spans
@@ -64,13 +64,13 @@ def timeline(found: Timeline, pool: Pool, reader: Reader) -> Shown:
     usable = sum(device.usable for device in found.devices)
     rows = [
         (
-            times.moment(max(step.at, found.start), now=reader.now, zone=reader.zone),
+            reader.moment(max(step.at, found.start)),
             Cell(str(step.free), "green" if step.free else "yellow"),
             _bar(step, usable),
         )
         for step in found.capacity
     ]
-    until = times.moment(found.end, now=reader.now, zone=reader.zone)
+    until = reader.moment(found.end)
     human: list[str | Table] = [
         f"{pool.name}: {usable} devices take work.",
         Table(("FROM", "FREE", ""), rows, "No node takes work."),
@@ -102,9 +102,7 @@ def _kind(devices: PoolDevices) -> str:
 
 
 def _next_free(pool: Pool, reader: Reader) -> str:
-    if pool.free or pool.next_free_at is None:
-        return ""
-    return times.moment(pool.next_free_at, now=reader.now, zone=reader.zone)
+    return "" if pool.free else reader.moment(pool.next_free_at)
 
 
 def _span(milliseconds: int | None) -> str:

@@ -1,19 +1,17 @@
 """`better-compute reserve | get | list | release | cancel`"""
 
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from bettercompute.cli import asking, completing, intents, readers, reserving, views
+from bettercompute.cli import asking, completing, intents, listing, readers, reserving, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
 from bettercompute.states import ReservationState
-from bettercompute.wire.base import PAGE_MAX
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
@@ -156,9 +154,7 @@ def get(session: Session, *, reservation_id: str) -> None:
     shell_complete=completing.pools,
     help="Only of this pool, by name or id.",
 )
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
-)
+@listing.LIMIT
 @sessions.command
 def list_(
     session: Session,
@@ -178,14 +174,12 @@ def list_(
             scope="all" if everyone else "shared" if shared else "mine",
             states=states,
             pool_id=pool_id,
-            page_size=min(limit, PAGE_MAX),
+            page_size=listing.page_size(limit),
         )
-        found = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        found, more = listing.beginning(every, limit)
         shown = views.reservations(found, readers.with_pools(session, client), more=more)
         session.out.show(shown)
-        if more:
-            session.out.note(f"There are more: better-compute list --limit {limit * 2}")
+        listing.hint(session, limit, more=more)
 
 
 @click.command()

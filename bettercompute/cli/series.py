@@ -1,23 +1,24 @@
 """`better-compute series list | get | cancel | skip`"""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import click
 
-from bettercompute.cli import completing, readers, times
+from bettercompute.cli import completing, listing, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
-from bettercompute.client.blocking import Client
 from bettercompute.pages import repeats, zones
-from bettercompute.wire.base import PAGE_MAX
 from bettercompute.wire.capacity import PreviewOccurrence
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 FROM = "--from"
 OCCURRENCE = "WHEN"
@@ -38,20 +39,16 @@ def series() -> None:
 
 @series.command("list")
 @click.option("--all", "everyone", is_flag=True, help="Also those of others in the tenant.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
-)
+@listing.LIMIT
 @sessions.command
 def list_(session: Session, *, everyone: bool, limit: int) -> None:
     """List recurring reservations, newest first."""
     with session.client() as client:
         scope = "all" if everyone else "mine"
-        every = client.series.list(scope=scope, page_size=min(limit, PAGE_MAX))
-        found = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        every = client.series.list(scope=scope, page_size=listing.page_size(limit))
+        found, more = listing.beginning(every, limit)
         session.out.show(_several(found, readers.with_pools(session, client), more=more))
-        if more:
-            session.out.note(f"There are more: better-compute series list --limit {limit * 2}")
+        listing.hint(session, limit, more=more)
 
 
 @series.command()
@@ -93,7 +90,7 @@ def skip(session: Session, *, series_id: str, when: str) -> None:
         session.out.show(_one(found, readers.with_pools(session, client)))
 
 
-def _instant(client: Client, series_id: str, text: str, param_hint: str) -> int:
+def _instant(client: "Client", series_id: str, text: str, param_hint: str) -> int:
     """The moment meant, by the clock of the series, as its occurrences are shown."""
     zone = _zone(client.series.get(series_id))
     found, _ = times.start_ms(text, now=times.now(), zone=zone, param_hint=param_hint)
@@ -113,7 +110,7 @@ def _several(found: Sequence[Series], reader: Reader, *, more: bool) -> Shown:
             str(each.state),
             reader.pool(each.pool_id),
             repeats.text(each.rule),
-            "" if each.next_start is None else _moment(each.next_start, reader),
+            reader.moment(each.next_start),
             str(each.unbooked),
         )
         for each in found
@@ -133,7 +130,7 @@ def _one(found: SeriesWithOccurrences, reader: Reader) -> Shown:
         [
             ("Pool", reader.pool(found.pool_id)),
             ("Repeats", f"{repeats.text(found.rule)} ({found.time_zone})"),
-            ("Cut short", "" if found.cut_at is None else _moment(found.cut_at, reader)),
+            ("Cut short", reader.moment(found.cut_at)),
         ]
     )
     told += [f"{condition.message}" for condition in found.conditions]
@@ -146,7 +143,7 @@ def _row(each: Occurrence, reader: Reader) -> tuple[str | Cell, ...]:
     state = "unbooked" if each.state is None else str(each.state)
     why = ": ".join(part for part in (each.reason, each.message) if part)
     return (
-        times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+        reader.window(each.start, each.end),
         Cell(state, "yellow" if each.state is None else None),
         each.reservation_id or "",
         why,
@@ -160,7 +157,7 @@ def previewed(found: Sequence[PreviewOccurrence] | None, reader: Reader) -> list
     fitting = sum(each.fits for each in found)
     rows = [
         (
-            times.window(each.start, each.end, now=reader.now, zone=reader.zone),
+            reader.window(each.start, each.end),
             "; ".join(f"{reason.filter}: needs {reason.needs}" for reason in each.reasons),
         )
         for each in found
@@ -168,7 +165,3 @@ def previewed(found: Sequence[PreviewOccurrence] | None, reader: Reader) -> list
     ]
     told: list[str | Table] = [f"{fitting} of the next {len(found)} occurrences would be booked."]
     return [*told, Table(("NOT BOOKED", "WHY"), rows, "")] if rows else told
-
-
-def _moment(milliseconds: int, reader: Reader) -> str:
-    return times.moment(milliseconds, now=reader.now, zone=reader.zone)

@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 TIMEOUT_SECONDS = 30.0
 
@@ -101,9 +102,10 @@ def command(
         session.prefer()
         return function(session, *args, **kwargs)
 
+    made: Callable[P, T] = run
     for option in reversed(_OPTIONS):
-        run = option(run)
-    return run
+        made = option(made)
+    return made
 
 
 def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -120,68 +122,48 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
                 session.out.ask(Format(value))
             case "quiet":
                 session.out.quiet = True
-            case "debug":
-                session.debug = True
             case _:
                 setattr(session, name, value)
 
     return keep
 
 
-_OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = (
-    click.option(
-        "--output",
+def _option(name: str, *short: str, **how: Any) -> Option:
+    """An option that every command has, kept in the session and not handed to the command."""
+    return click.option(f"--{name}", *short, expose_value=False, callback=_set(name), **how)
+
+
+# Eager are those that say how to print: what is wrong with the others is printed so, too.
+_OPTIONS: tuple[Option, ...] = (
+    _option(
+        "output",
         type=click.Choice([str(each) for each in Format]),
-        expose_value=False,
         is_eager=True,
-        callback=_set("output"),
         help="How to print the result.",
     ),
-    click.option(
-        "--json",
+    _option(
+        "json",
         is_flag=True,
-        expose_value=False,
         is_eager=True,
-        callback=_set("json"),
         help="The same as --output json: one document on stdout.",
     ),
-    click.option(
-        "--quiet",
-        "-q",
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=_set("quiet"),
-        help="No progress and no hints.",
-    ),
-    click.option(
-        "--url",
+    _option("quiet", "-q", is_flag=True, is_eager=True, help="No progress and no hints."),
+    _option(
+        "url",
         metavar="URL",
-        expose_value=False,
-        callback=_set("url"),
         help="The server, instead of BETTER_COMPUTE_URL or the one signed in at.",
     ),
-    click.option(
-        "--tenant",
-        metavar="TENANT",
-        expose_value=False,
-        callback=_set("tenant"),
-        help="The tenant to act for, by id or short name.",
-    ),
-    click.option(
-        "--debug",
+    _option("tenant", metavar="TENANT", help="The tenant to act for, by id or short name."),
+    _option(
+        "debug",
         is_flag=True,
-        envvar="BETTER_COMPUTE_DEBUG",
-        expose_value=False,
         is_eager=True,
-        callback=_set("debug"),
+        envvar="BETTER_COMPUTE_DEBUG",
         help="Say each request, and where errors come from; never a secret.",
     ),
-    click.option(
-        "--context",
+    _option(
+        "context",
         metavar="NAME",
-        expose_value=False,
-        callback=_set("context"),
         shell_complete=offering.contexts,
         help="Use this context: better-compute context list.",
     ),

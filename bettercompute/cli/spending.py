@@ -100,7 +100,7 @@ def _budgets(found: list[Budget], reader: Reader) -> Shown:
         (
             each.name,
             "all pools" if each.pool_id is None else f"pool {reader.pool(each.pool_id)}",
-            times.window(each.during.start, each.during.end, now=reader.now, zone=reader.zone),
+            reader.window(each.during.start, each.during.end),
             f"{each.used:,.1f}",
             f"{each.reserved:,.1f}",
             Cell(f"{each.left:,.1f}", "green" if each.left > 0 else "red"),

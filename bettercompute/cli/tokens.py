@@ -60,19 +60,14 @@ def revoke(session: Session, *, token_id: str) -> None:
 
 
 def _table(found: list[Token], reader: Reader) -> Shown:
-    def moment(milliseconds: int | None) -> str:
-        if milliseconds is None:
-            return ""
-        return times.moment(milliseconds, now=reader.now, zone=reader.zone)
-
     rows = [
         (
             each.id,
             each.name,
             each.username,
             _state(each, reader),
-            moment(each.expires_at) or "never",
-            moment(each.last_used_at) or "never",
+            reader.moment(each.expires_at) or "never",
+            reader.moment(each.last_used_at) or "never",
         )
         for each in found
     ]

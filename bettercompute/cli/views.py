@@ -49,6 +49,26 @@ class Reader:
         """A pool's name, or its id where it is not known."""
         return self.pools.get(pool_id, pool_id)
 
+    def moment(self, milliseconds: int | None) -> str:
+        """A moment by their clock; empty where there is none."""
+        if milliseconds is None:
+            return ""
+        return times.moment(milliseconds, now=self.now, zone=self.zone)
+
+    def window(self, start_ms: int, end_ms: int) -> str:
+        """``today 14:00 – 22:00``"""
+        return times.window(start_ms, end_ms, now=self.now, zone=self.zone)
+
+    def window_in_full(self, start_ms: int, end_ms: int) -> str:
+        """The window with its length, zone and how far away it is."""
+        return times.window_in_full(start_ms, end_ms, now=self.now, zone=self.zone)
+
+
+def deleted(identifier: str) -> Shown:
+    """What was taken away, of which nothing is left to show."""
+    document = {"id": identifier, "deleted": True}
+    return Shown(document=document, ids=[identifier], human=[f"{identifier}  deleted"])
+
 
 def reservation(found: Reservation, reader: Reader) -> Shown:
     """One reservation with all that is known of it."""
@@ -119,15 +139,13 @@ def _line(line: Mapping[str, Any]) -> str:
 def _when(found: Reservation, reader: Reader) -> str:
     if found.during is None:
         return f"{_asked_length(found)}, not placed"
-    return times.window(found.during.start, found.during.end, now=reader.now, zone=reader.zone)
+    return reader.window(found.during.start, found.during.end)
 
 
 def _when_in_full(found: Reservation, reader: Reader) -> str:
     if found.during is None:
         return f"{_asked_length(found)}, as soon as it is placed"
-    return times.window_in_full(
-        found.during.start, found.during.end, now=reader.now, zone=reader.zone
-    )
+    return reader.window_in_full(found.during.start, found.during.end)
 
 
 def _asked_length(found: Reservation) -> str:
@@ -137,7 +155,7 @@ def _asked_length(found: Reservation) -> str:
 def _lease(found: Reservation, reader: Reader) -> str:
     if found.lease_until is None or found.state in chips.OVER:
         return ""
-    lapses = times.moment(found.lease_until, now=reader.now, zone=reader.zone)
+    lapses = reader.moment(found.lease_until)
     return f"lapses {lapses} unless it is renewed"
 
 
@@ -181,7 +199,7 @@ def preview(found: Preview, reader: Reader) -> Shown:
 def _preempting(found: Preview, reader: Reader) -> list[str]:
     if found.preempts is None:
         return []
-    at = times.moment(found.preempts.start, now=reader.now, zone=reader.zone)
+    at = reader.moment(found.preempts.start)
     count = found.preempts.reservations
     them = "1 spot reservation gives" if count == 1 else f"{count} spot reservations give"
     who = f", when {them} way to it" if count else ""
@@ -193,7 +211,7 @@ def refused(reasons: Sequence[Reason], earliest: int | None, reader: Reader) -> 
     human: list[str | Table] = ["It does not fit:"]
     human += [f"  - {_reason(each, reader)}" for each in reasons]
     if earliest is not None:
-        at = times.moment(earliest, now=reader.now, zone=reader.zone)
+        at = reader.moment(earliest)
         human.append(f"The first start at which it fits: {at}")
     return human
 
@@ -204,7 +222,7 @@ def _reason(reason: Reason, reader: Reader) -> str:
         such_as = f", such as {', '.join(reason.samples)}" if reason.samples else ""
         told += f"; {reason.nodes} {'node fails' if reason.nodes == 1 else 'nodes fail'}{such_as}"
     if reason.until is not None:
-        told += f"; until {times.moment(reason.until, now=reader.now, zone=reader.zone)}"
+        told += f"; until {reader.moment(reason.until)}"
     advice = _ADVICE.get(reason.filter)
     return f"{told} ({advice})" if advice else told
 
@@ -217,7 +235,7 @@ def leases(found: Sequence[Lease], reader: Reader) -> Shown:
             Cell(each.note or each.owner, "green") if each.held else Cell("nobody", "red"),
             each.owner if each.held else "",
             str(each.epoch),
-            _since(each, reader),
+            reader.moment(each.since if each.held else None),
             f"{each.lapses_in_ms / 1_000:.0f} s" if each.held else "",
         )
         for each in found
@@ -227,9 +245,3 @@ def leases(found: Sequence[Lease], reader: Reader) -> Shown:
     return Shown(
         document={"items": found}, ids=[each.name for each in found if each.held], human=[table]
     )
-
-
-def _since(lease: Lease, reader: Reader) -> str:
-    if not lease.held or lease.since is None:
-        return ""
-    return times.moment(lease.since, now=reader.now, zone=reader.zone)

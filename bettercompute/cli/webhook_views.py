@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from bettercompute.cli import times
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
 from bettercompute.states import EndpointState
@@ -26,7 +25,7 @@ def several(found: Sequence[Webhook], reader: Reader, *, more: bool) -> Shown:
             _state(each),
             each.url,
             _types(each),
-            moment(each.last_success_at, reader) or "never",
+            reader.moment(each.last_success_at) or "never",
             each.description,
         )
         for each in found
@@ -49,9 +48,9 @@ def one(found: Webhook, reader: Reader) -> Shown:
             ("Of", "the platform: events of all tenants" if found.tenant_id is None else ""),
             ("Events", _types(found)),
             ("About", found.subject or "anything"),
-            ("Last delivered", moment(found.last_success_at, reader) or "never"),
-            ("Failing since", moment(found.failing_since, reader)),
-            ("Disabled", moment(found.disabled_at, reader)),
+            ("Last delivered", reader.moment(found.last_success_at) or "never"),
+            ("Failing since", reader.moment(found.failing_since)),
+            ("Disabled", reader.moment(found.disabled_at)),
             ("Notice", found.notice or ""),
             ("Former secret", _until(found.previous_secret_until, reader)),
         ]
@@ -73,8 +72,8 @@ def deliveries(found: Sequence[Delivery], reader: Reader, *, more: bool) -> Show
             each.event_type,
             each.subject,
             str(each.attempts),
-            moment(each.created_at, reader),
-            moment(each.next_at, reader),
+            reader.moment(each.created_at),
+            reader.moment(each.next_at),
         )
         for each in found
     ]
@@ -93,7 +92,7 @@ def delivery(found: DeliveryWithAttempts, reader: Reader) -> Shown:
         [
             ("Event", f"{found.event_type}  {found.event_id}"),
             ("About", found.subject),
-            ("Next try", moment(found.next_at, reader)),
+            ("Next try", reader.moment(found.next_at)),
         ]
     )
     attempts = [_attempt(each, reader) for each in found.tries]
@@ -103,18 +102,11 @@ def delivery(found: DeliveryWithAttempts, reader: Reader) -> Shown:
     return Shown(document=found, ids=[found.id], human=human)
 
 
-def moment(milliseconds: int | None, reader: Reader) -> str:
-    """A moment as it is read here; empty where there is none."""
-    if milliseconds is None:
-        return ""
-    return times.moment(milliseconds, now=reader.now, zone=reader.zone)
-
-
 def _attempt(found: Attempt, reader: Reader) -> Sequence[str | Cell]:
     status = "none" if found.response_status is None else str(found.response_status)
     return (
         str(found.number),
-        moment(found.started_at, reader),
+        reader.moment(found.started_at),
         f"{found.latency_ms} ms",
         Cell(status, "red" if found.error else "green"),
         found.error,
@@ -134,7 +126,7 @@ def _types(found: Webhook) -> str:
 
 
 def _until(milliseconds: int | None, reader: Reader) -> str:
-    return f"signs too until {moment(milliseconds, reader)}" if milliseconds is not None else ""
+    return f"signs too until {reader.moment(milliseconds)}" if milliseconds is not None else ""
 
 
 def _shortened(text: str) -> str:

@@ -1,17 +1,15 @@
 """`better-compute webhooks …`: receivers that are sent events, and what they were sent."""
 
-import itertools
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from bettercompute.cli import asking, completing, readers, times, webhook_views
+from bettercompute.cli import asking, completing, listing, readers, times, views, webhook_views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Shown
 from bettercompute.cli.session import Session
-from bettercompute.wire.base import PAGE_MAX
 from bettercompute.wire.webhooks import DeliveryState, Scope
 
 if TYPE_CHECKING:
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 ROUNDS_MAX = 100
 
 _ID = click.argument("webhook_id", metavar="ID", shell_complete=completing.webhooks)
-_LIMIT = click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most."
-)
 _PLATFORM = click.option(
     "--platform", is_flag=True, help="The platform's, for the events of all tenants: operators."
 )
@@ -48,15 +43,15 @@ def webhooks() -> None:
 
 @webhooks.command("list")
 @_PLATFORM
-@_LIMIT
+@listing.LIMIT
 @sessions.command
 def list_(session: Session, *, platform: bool, limit: int) -> None:
     """List webhooks, newest first, and what is wrong with them."""
     with session.client() as client:
-        every = client.webhooks.list(scope=_scope(platform), page_size=min(limit, PAGE_MAX))
-        found = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        every = client.webhooks.list(scope=_scope(platform), page_size=listing.page_size(limit))
+        found, more = listing.beginning(every, limit)
     session.out.show(webhook_views.several(found, readers.here(), more=more))
+    listing.hint(session, limit, more=more)
 
 
 @webhooks.command()
@@ -152,8 +147,7 @@ def delete(session: Session, *, webhook_id: str) -> None:
     """Delete a webhook, with what it was sent. To keep it, disable it instead."""
     with session.client() as client:
         client.webhooks.delete(webhook_id)
-    told = {"id": webhook_id, "deleted": True}
-    session.out.show(Shown(document=told, ids=[webhook_id], human=[f"{webhook_id}  deleted"]))
+    session.out.show(views.deleted(webhook_id))
 
 
 @webhooks.command("rotate-secret")
@@ -166,7 +160,7 @@ def rotate_secret(session: Session, *, webhook_id: str, expire_previous: bool) -
         rotated = client.webhooks.rotate_secret(webhook_id, expire_previous=expire_previous)
     session.out.show(webhook_views.secret(rotated))
     if rotated.previous_secret_until is not None:
-        until = webhook_views.moment(rotated.previous_secret_until, readers.here())
+        until = readers.here().moment(rotated.previous_secret_until)
         session.out.note(f"The one before signs too until {until}.")
 
 
@@ -193,7 +187,7 @@ def test(session: Session, *, webhook_id: str) -> int:
 )
 @click.option("--type", "event_type", metavar="TYPE", help="Only events of this type.")
 @click.option("--event", "event_id", metavar="ID", help="Only this event.")
-@_LIMIT
+@listing.LIMIT
 @sessions.command
 def deliveries(
     session: Session,
@@ -217,14 +211,11 @@ def deliveries(
             states=states,
             event_id=event_id,
             event_type=event_type,
-            page_size=min(limit, PAGE_MAX),
+            page_size=listing.page_size(limit),
         )
-        listed = list(itertools.islice(every, limit))
-        more = next(every, None) is not None
+        listed, more = listing.beginning(every, limit)
     session.out.show(webhook_views.deliveries(listed, readers.here(), more=more))
-    if more:
-        again = f"better-compute webhooks deliveries {webhook_id} --limit {limit * 2}"
-        session.out.note(f"There are more: {again}")
+    listing.hint(session, limit, more=more)
 
 
 @webhooks.command()

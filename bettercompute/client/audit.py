@@ -14,10 +14,13 @@ def pages(
     outcome: Outcome | None = None,
     start_ms: int | None = None,
     end_ms: int | None = None,
-    everywhere: bool = False,
+    platform: bool = False,
     page_size: int = 200,
 ) -> Pages[AuditEntry]:
-    """What was done at the tenant, newest first, for its admins; for operators also everywhere."""
+    """What was done at the tenant, newest first, for its admins.
+
+    With ``platform`` an operator reads what was done everywhere.
+    """
     asked = {
         "accountId": account_id,
         "objectId": object_id,
@@ -25,12 +28,12 @@ def pages(
         "outcome": outcome,
         "from": None if start_ms is None else str(start_ms),
         "to": None if end_ms is None else str(end_ms),
-        "scope": "platform" if everywhere else None,
+        "scope": "platform" if platform else None,
         "limit": str(page_size),
     }
 
     def page(cursor: str | None) -> Flow[tuple[list[AuditEntry], str | None]]:
-        tenant_id = None if everywhere else (yield from accounts.tenant_id_if_named(api))
+        tenant_id = None if platform else (yield from accounts.tenant_id_if_named(api))
         call = calls.get("/audit", AuditList, tenantId=tenant_id, **asked)
         return (yield from paging.page(api, call, cursor))
 

@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from bettercompute.client import accounts, calls, failures, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages, Pause
-from bettercompute.states import ReservationState
+from bettercompute.states import RESERVATION, ReservationState
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import (
     Extended,
@@ -21,16 +21,6 @@ from bettercompute.wire.reservations import (
 POLL_FIRST_SECONDS = 0.1
 POLL_SECONDS_MAX = 1.0
 HOLD_MS_MAX = 30_000  # the server caps what it waits (R14)
-
-ENDED = frozenset(
-    {
-        ReservationState.DENIED,
-        ReservationState.RELEASED,
-        ReservationState.FAILED,
-        ReservationState.CANCELLED,
-        ReservationState.EXPIRED,
-    }
-)
 
 Body: TypeAlias = dict[str, Any]  # JSON, with models of the wire in it
 
@@ -283,7 +273,7 @@ def _is_decided(reservation: Reservation) -> bool:
 
 
 def _is_usable(reservation: Reservation) -> bool:
-    return reservation.state is ReservationState.ACTIVE or reservation.state in ENDED
+    return reservation.state is ReservationState.ACTIVE or reservation.state in RESERVATION.terminal
 
 
 def _wait(

@@ -58,12 +58,19 @@ def test_it_is_listed_for_people_and_for_programs(run: Run, serve: Serve) -> Non
 
 def test_what_is_asked_for_is_asked_of_the_server(run: Run, serve: Serve) -> None:
     server = served(serve)
-    run("audit", "--by", "usr_bob", "--object", "rsv_1", "--outcome", "denied", "--everywhere")
+    run("audit", "--by", "usr_bob", "--object", "rsv_1", "--outcome", "denied", "--platform")
     query = parse_qs(urlsplit(server.received[-1].path).query)
     assert query["accountId"] == ["usr_bob"]
     assert query["objectId"] == ["rsv_1"]
     assert query["outcome"] == ["denied"]
     assert query["scope"] == ["platform"]
+
+
+def test_that_there_is_more_is_said(run: Run, serve: Serve) -> None:
+    served(serve)
+    assert json.loads(run("audit", "--json").out)["more"] is False
+    assert json.loads(run("audit", "--json", "--limit", "1").out)["more"] is True
+    assert "There are more: give --limit 2" in run("audit", "--limit", "1").err
 
 
 @pytest.mark.parametrize("name", ["audit.csv", "audit.jsonl"])

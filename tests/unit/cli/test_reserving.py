@@ -317,7 +317,7 @@ class TestList:
         result = run("list", "--limit", "3", "--output", "id")
         assert result.out == "rsv_0a\nrsv_0b\nrsv_1a\n"
         assert json.loads(run("list", "--limit", "3", "--json").out)["more"] is True
-        assert "There are more: better-compute list --limit 6" in run("list", "--limit", "3").err
+        assert "There are more: give --limit 6" in run("list", "--limit", "3").err
 
 
 class TestEnding:
