@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bettercompute import redaction
 from bettercompute.cli.output import printable
 
 if TYPE_CHECKING:
     from bettercompute.client.calls import Answer, Call, Lost
 
 SHOWN_MAX = 2_000
-HIDDEN = "[hidden]"
-#: Fields of requests and answers that let whoever has them in.
-_SECRET_FIELDS = frozenset({"token", "secret", "secrets", "password", "address"})
-#: Tokens, secrets of webhooks, and addresses of calendar feeds, wherever they stand.
-_SECRETS = re.compile(r"\b(?:bct|bcf|whsec)_[A-Za-z0-9_+/=-]+")
+#: What begins like a secret of ours, also where it is mistyped or cut off.
+_BEGUN = re.compile(r"\b(?:bct|bcf|whsec)_[A-Za-z0-9_+/=-]+")
 
 
 def exchanged(call: "Call[Any]", outcome: "Answer | Lost", seconds: float) -> None:
@@ -47,7 +45,7 @@ def traceback_of(error: BaseException) -> None:
 
 def redacted(text: str) -> str:
     """The text without what would let its reader in."""
-    return _SECRETS.sub(HIDDEN, text)
+    return _BEGUN.sub(redaction.REDACTED, str(redaction.scrub(text)))
 
 
 def close_stdout() -> None:
@@ -57,21 +55,10 @@ def close_stdout() -> None:
 
 def _body(body: bytes) -> str:
     try:
-        text = json.dumps(_without_secrets(json.loads(body)), ensure_ascii=False)
+        text = json.dumps(redaction.scrub(json.loads(body)), ensure_ascii=False)
     except ValueError:
         text = body.decode("utf-8", "replace")
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]} …"
-
-
-def _without_secrets(document: Any) -> Any:
-    if isinstance(document, dict):
-        return {
-            name: HIDDEN if name in _SECRET_FIELDS and value else _without_secrets(value)
-            for name, value in document.items()
-        }
-    if isinstance(document, list):
-        return [_without_secrets(each) for each in document]
-    return document
 
 
 def _say(line: str) -> None:

@@ -252,7 +252,7 @@ def test_debug_says_each_request_and_no_secret(run: Run, serve: Serve) -> None:
     made = {
         "id": "tok_1", "tenantId": "ten_acme", "accountId": "usr_1", "username": "alice",
         "name": "ci", "createdAt": 0, "expiresAt": None, "lastUsedAt": None, "revokedAt": None,
-        "token": "bct_1_fresh",
+        "token": "bct_1_fresh", "userAgent": "https://alice:hunter2@proxy.example",
     }  # fmt: skip
     serve({("POST", "/tokens"): answers.answer(made, 201), ("GET", "/pools"): wire_server.DROP})
     result = run("tokens", "create", "ci", "--debug")
@@ -261,6 +261,7 @@ def test_debug_says_each_request_and_no_secret(run: Run, serve: Serve) -> None:
     assert '"name":"ci"' in result.err.replace(" ", "")
     assert "< 201 in " in result.err
     assert "bct" not in result.err
+    assert "hunter2" not in result.err
     assert "< nothing in " in run("pools", "--debug").err
 
 
