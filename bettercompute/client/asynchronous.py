@@ -23,6 +23,7 @@ from bettercompute.client import (
     events,
     feeds,
     maintenance,
+    members,
     nodes,
     operating,
     policies,
@@ -239,8 +240,8 @@ class Account(Group):
 
     whoami = _call(accounts.whoami)
     tenant_id = _call(accounts.tenant_id)
-    members = _call(accounts.members)
-    account_ids = _call(accounts.account_ids)
+    account_ids = _call(members.account_ids)
+    members = _call(members.list_)
     quotas = _call(pools.quotas)
     budgets = _call(usage.budgets)
     usage = _call(usage.usage)

@@ -67,6 +67,12 @@ def with_query(call: Call[T], query: Iterable[tuple[str, str]]) -> Call[T]:
     return replace(call, query=(*call.query, *query))
 
 
+def between(start_ms: int | None, end_ms: int | None) -> list[tuple[str, str]]:
+    """Parameters that say a span of time; an end that is left out is open."""
+    ends = {"from": start_ms, "to": end_ms}
+    return [(name, str(at)) for name, at in ends.items() if at is not None]
+
+
 def post(
     path: str,
     body: BaseModel | Mapping[str, Any],

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from bettercompute.client import accounts, calls, flows, paging
-from bettercompute.client.calls import Call
 from bettercompute.client.flows import Api, Flow, Pages
 from bettercompute.client.following import Following
 from bettercompute.wire.events import Event, EventCatalog, EventList, EventType
@@ -25,13 +24,9 @@ def pages(
     (``reservation/rsv_…``); with ``platform`` an operator reads the events of all tenants.
     """
     asked = [*_filters(types, subject, platform), ("limit", str(page_size))]
-    times = {"from": start_ms, "to": end_ms}
-    asked += [(name, str(at)) for name, at in times.items() if at is not None]
-
-    def page(cursor: str | None) -> Flow[tuple[list[Event], str | None]]:
-        return (yield from paging.page(api, (yield from _list(api, asked, platform)), cursor))
-
-    return page
+    asked += calls.between(start_ms, end_ms)
+    call = calls.with_query(calls.get("/events", EventList), asked)
+    return paging.pages(api, call, platform=platform)
 
 
 def newest(
@@ -39,7 +34,9 @@ def newest(
 ) -> Flow[EventList]:
     """The newest events, and the position from which a stream goes on behind them."""
     asked = [*_filters(types, subject, False), ("limit", str(limit))]
-    return (yield from flows.exchange(api, (yield from _list(api, asked, False))))
+    tenant_id = yield from accounts.tenant_id_if_named(api)
+    call = calls.get("/events", EventList, tenantId=tenant_id)
+    return (yield from flows.exchange(api, calls.with_query(call, asked)))
 
 
 def get(api: Api, event_id: str, *, platform: bool = False) -> Flow[Event]:
@@ -79,11 +76,6 @@ def stream(
     if tenant_id is not None:
         query.append(("tenantId", tenant_id))
     return Following(api, tuple(query), after)
-
-
-def _list(api: Api, asked: list[tuple[str, str]], platform: bool) -> Flow[Call[EventList]]:
-    tenant_id = None if platform else (yield from accounts.tenant_id_if_named(api))
-    return calls.with_query(calls.get("/events", EventList, tenantId=tenant_id), asked)
 
 
 def _filters(types: Iterable[str], subject: str | None, platform: bool) -> list[tuple[str, str]]:

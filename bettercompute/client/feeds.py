@@ -22,13 +22,7 @@ def create(api: Api, *, pool_id: str | None = None) -> Flow[FeedCreated]:
 
 def pages(api: Api, *, page_size: int = 50) -> Pages[Feed]:
     """One's own feeds, newest first; an admin's are all of the tenant's."""
-
-    def page(cursor: str | None) -> Flow[tuple[list[Feed], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/feeds", FeedList, tenantId=tenant_id, limit=str(page_size))
-        return (yield from paging.page(api, call, cursor))
-
-    return page
+    return paging.pages(api, calls.get("/feeds", FeedList, limit=str(page_size)))
 
 
 def revoke(api: Api, feed_id: str) -> Flow[Feed]:

@@ -14,15 +14,8 @@ def pages(
     page_size: int = 50,
 ) -> Pages[NodeSummary]:
     """The nodes of the tenant's pools, by id; an operator's are all."""
-    filters = {"poolId": pool_id, "state": state, "limit": str(page_size)}
-    asked = [(name, str(value)) for name, value in filters.items() if value is not None]
-
-    def page(cursor: str | None) -> Flow[tuple[list[NodeSummary], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/nodes", NodeList, tenantId=tenant_id)
-        return (yield from paging.page(api, calls.with_query(call, asked), cursor))
-
-    return page
+    call = calls.get("/nodes", NodeList, poolId=pool_id, state=state, limit=str(page_size))
+    return paging.pages(api, call)
 
 
 def get(api: Api, node_id: str) -> Flow[Node]:

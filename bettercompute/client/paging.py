@@ -1,11 +1,11 @@
-"""Lists of the API, which come in pages: one of them, or all of them."""
+"""Lists of the API, which come in pages: one of them, one after the other, or all at once."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from bettercompute.client import calls, flows
+from bettercompute.client import accounts, calls, flows
 from bettercompute.client.calls import Call
-from bettercompute.client.flows import Api, Flow
+from bettercompute.client.flows import Api, Flow, Pages
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
@@ -30,6 +30,17 @@ def page(
     asked = call if cursor is None else calls.with_query(call, [("cursor", cursor)])
     found = yield from flows.exchange(api, asked)
     return list(found.items), found.next_cursor
+
+
+def pages(api: Api, call: Call[Page[Item]], *, platform: bool = False) -> Pages[Item]:
+    """What the tenant has of it, page by page; with ``platform``, what all tenants have."""
+
+    def page_at(cursor: str | None) -> Flow[tuple[list[Item], str | None]]:
+        tenant_id = None if platform else (yield from accounts.tenant_id_if_named(api))
+        whose = [] if tenant_id is None else [("tenantId", tenant_id)]
+        return (yield from page(api, calls.with_query(call, whose), cursor))
+
+    return page_at
 
 
 def whole(api: Api, call: Call[Page[Item]]) -> Flow[list[Item]]:

@@ -41,10 +41,8 @@ def timeline(
 ) -> Flow[Timeline]:
     """A pool's bookings and what is free over a window, by default the week from now."""
     tenant_id = yield from accounts.tenant_id_if_named(api)
-    window = {"from": start_ms, "to": end_ms}
     call = calls.get(f"/pools/{calls.segment(pool_id)}/timeline", Timeline, tenantId=tenant_id)
-    given = [(name, str(at)) for name, at in window.items() if at is not None]
-    return (yield from flows.exchange(api, calls.with_query(call, given)))
+    return (yield from flows.exchange(api, calls.with_query(call, calls.between(start_ms, end_ms))))
 
 
 def fragmentation(api: Api, pool_id: str) -> Flow[Fragmentation]:

@@ -107,13 +107,8 @@ def pages(
     filters = [("scope", scope), ("limit", str(page_size))]
     filters += [("state", str(state)) for state in states]
     filters += [] if pool_id is None else [("poolId", pool_id)]
-
-    def page(cursor: str | None) -> Flow[tuple[list[Reservation], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/reservations", ReservationList, tenantId=tenant_id)
-        return (yield from paging.page(api, calls.with_query(call, filters), cursor))
-
-    return page
+    call = calls.get("/reservations", ReservationList)
+    return paging.pages(api, calls.with_query(call, filters))
 
 
 def release(api: Api, reservation_id: str, *, version: int | None = None) -> Flow[Reservation]:

@@ -27,13 +27,8 @@ def pages(
     """Series, newest first: one's own, or with ``scope="all"`` the tenant's."""
     filters = [("scope", scope), ("limit", str(page_size))]
     filters += [("state", str(state)) for state in states]
-
-    def page(cursor: str | None) -> Flow[tuple[list[Series], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/series", SeriesList, tenantId=tenant_id)
-        return (yield from paging.page(api, calls.with_query(call, filters), cursor))
-
-    return page
+    call = calls.get("/series", SeriesList)
+    return paging.pages(api, calls.with_query(call, filters))
 
 
 def cancel(

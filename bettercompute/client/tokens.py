@@ -21,13 +21,7 @@ def create(api: Api, *, name: str, expires_at: int | None = None) -> Flow[TokenC
 
 def pages(api: Api, *, page_size: int = 50) -> Pages[Token]:
     """One's own tokens without their secrets, newest first; an admin's are all of the tenant's."""
-
-    def page(cursor: str | None) -> Flow[tuple[list[Token], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get("/tokens", TokenList, tenantId=tenant_id, limit=str(page_size))
-        return (yield from paging.page(api, call, cursor))
-
-    return page
+    return paging.pages(api, calls.get("/tokens", TokenList, limit=str(page_size)))
 
 
 def revoke(api: Api, token_id: str) -> Flow[Token]:

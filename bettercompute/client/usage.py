@@ -19,7 +19,7 @@ def usage(
     """The GPU-hours of a span of time, by any of day, pool and owner; days are the zone's."""
     tenant_id = yield from accounts.tenant_id_if_named(api)
     call = calls.get("/usage", Usage, tenantId=tenant_id, poolId=pool_id, timeZone=time_zone)
-    asked = [("from", str(start_ms)), ("to", str(end_ms)), *(("by", name) for name in by)]
+    asked = [*calls.between(start_ms, end_ms), *(("by", name) for name in by)]
     return (yield from flows.exchange(api, calls.with_query(call, asked)))
 
 

@@ -1,7 +1,6 @@
 """Webhooks: receivers that are sent events as they happen, and what they were sent (A6)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
@@ -54,15 +53,8 @@ def create(
 
 def pages(api: Api, *, scope: Scope = "tenant", page_size: int = 50) -> Pages[Webhook]:
     """The tenant's webhooks, newest first; as an operator also the platform's."""
-
-    def page(cursor: str | None) -> Flow[tuple[list[Webhook], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call = calls.get(
-            "/webhooks", WebhookList, tenantId=tenant_id, scope=scope, limit=str(page_size)
-        )
-        return (yield from paging.page(api, call, cursor))
-
-    return page
+    call = calls.get("/webhooks", WebhookList, scope=scope, limit=str(page_size))
+    return paging.pages(api, call)
 
 
 def get(api: Api, webhook_id: str) -> Flow[Webhook]:
@@ -147,21 +139,14 @@ def delivery_pages(
     page_size: int = 50,
 ) -> Pages[Delivery]:
     """What it was sent and is to be sent, newest first."""
-
-    def page(cursor: str | None) -> Flow[tuple[list[Delivery], str | None]]:
-        tenant_id = yield from accounts.tenant_id_if_named(api)
-        call: calls.Call[Any] = calls.get(
-            f"{_path(webhook_id)}/deliveries",
-            DeliveryList,
-            tenantId=tenant_id,
-            eventId=event_id,
-            eventType=event_type,
-            limit=str(page_size),
-        )
-        chosen = calls.with_query(call, [("state", state) for state in states])
-        return (yield from paging.page(api, chosen, cursor))
-
-    return page
+    call = calls.get(
+        f"{_path(webhook_id)}/deliveries",
+        DeliveryList,
+        eventId=event_id,
+        eventType=event_type,
+        limit=str(page_size),
+    )
+    return paging.pages(api, calls.with_query(call, [("state", state) for state in states]))
 
 
 def delivery(api: Api, webhook_id: str, delivery_id: str) -> Flow[DeliveryWithAttempts]:
