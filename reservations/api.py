@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from bettercompute import clock, errors
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import TenantBody, TenantQuery
 from bettercompute.wire.capacity import Preview
 from bettercompute.wire.capacity_offers import CapacityOffers, CapacityOffersRequest
 from bettercompute.wire.reservations import (
@@ -20,7 +20,6 @@ from bettercompute.wire.reservations import (
     ReservationList,
     ReservationQuery,
     ReservationRequest,
-    ReservationVerb,
     UsersChange,
 )
 from reservations import admission, ending, previews, queries, renewal, sharing, waiting
@@ -112,14 +111,14 @@ class RenewView(ApiView):
     """Renewing its lease."""
 
     @schema.describe(
-        body=ReservationVerb,
+        body=TenantBody,
         answers={200: Reservation},
         raises=[errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
         """Renew a reservation's lease: its deadline becomes now plus `leaseSeconds`."""
-        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         renewed = renewal.renew(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(renewed.id)
         return self.answer(shown, version=shown.version)
@@ -189,14 +188,14 @@ class ReleaseView(ApiView):
     """Ending one."""
 
     @schema.describe(
-        body=ReservationVerb,
+        body=TenantBody,
         answers={200: Reservation},
         raises=[errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
         """Release a reservation now: a pending one is cancelled, an ended one stays as it is."""
-        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         ended = ending.release(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(ended.id)
         return self.answer(shown, version=shown.version)
@@ -206,14 +205,14 @@ class CancelView(ApiView):
     """Withdrawing one that has not started."""
 
     @schema.describe(
-        body=ReservationVerb,
+        body=TenantBody,
         answers={200: Reservation},
         raises=[errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
         """Cancel a reservation that has not started."""
-        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         ended = ending.cancel(caller, reservation_id=reservation_id, if_match=self.if_match())
         shown = queries.answer(ended.id)
         return self.answer(shown, version=shown.version)

@@ -2,8 +2,8 @@
 
 from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
+from bettercompute.wire.base import TenantBody
 from bettercompute.wire.feeds import Feed, FeedCreated, FeedList
-from bettercompute.wire.reservations import ReservationVerb
 
 
 def create(api: Api, *, pool_id: str | None = None) -> Flow[FeedCreated]:
@@ -29,7 +29,7 @@ def revoke(api: Api, feed_id: str) -> Flow[Feed]:
     """End it now; doing so again changes nothing."""
     call = calls.post(
         f"/feeds/{calls.segment(feed_id)}/revoke",
-        ReservationVerb(tenant_id=(yield from accounts.tenant_id(api))),
+        TenantBody(tenant_id=(yield from accounts.tenant_id(api))),
         Feed,
         repeatable=True,
     )

@@ -10,6 +10,7 @@ from bettercompute.client import accounts, calls, failures, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages, Pause
 from bettercompute.states import RESERVATION, ReservationState
 from bettercompute.wire import reservations as wire
+from bettercompute.wire.base import TenantBody
 from bettercompute.wire.reservations import (
     Extended,
     Extension,
@@ -254,7 +255,7 @@ def _read(api: Api, reservation_id: str, *, seconds: float | None = None) -> Flo
 def _verb(api: Api, reservation_id: str, verb: str, version: int | None) -> Flow[Reservation]:
     call = calls.post(
         f"/reservations/{calls.segment(reservation_id)}/{verb}",
-        wire.ReservationVerb(tenant_id=(yield from accounts.tenant_id(api))),
+        TenantBody(tenant_id=(yield from accounts.tenant_id(api))),
         Reservation,
         # With a version a repetition would meet the version that the first one made.
         repeatable=version is None,

@@ -2,7 +2,8 @@
 
 from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
-from bettercompute.wire.iam import TenantBody, Token, TokenCreate, TokenCreated, TokenList
+from bettercompute.wire.base import TenantBody
+from bettercompute.wire.iam import Token, TokenCreate, TokenCreated, TokenList
 
 
 def create(api: Api, *, name: str, expires_at: int | None = None) -> Flow[TokenCreated]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bettercompute.client import accounts, calls, flows, paging
 from bettercompute.client.flows import Api, Flow, Pages
+from bettercompute.wire.base import TenantBody
 from bettercompute.wire.webhooks import (
     Delivery,
     DeliveryList,
@@ -16,7 +17,6 @@ from bettercompute.wire.webhooks import (
     Webhook,
     WebhookCreate,
     WebhookList,
-    WebhookVerb,
     WebhookWithSecret,
 )
 
@@ -121,7 +121,7 @@ def test(api: Api, webhook_id: str) -> Flow[DeliveryWithAttempts]:
     """Send it a test event now, and answer what came of it."""
     call = calls.post(
         f"{_path(webhook_id)}/test",
-        WebhookVerb(tenant_id=(yield from accounts.tenant_id(api))),
+        TenantBody(tenant_id=(yield from accounts.tenant_id(api))),
         DeliveryWithAttempts,
         repeatable=False,
         holds_seconds=TEST_SECONDS,
@@ -161,7 +161,7 @@ def redeliver(api: Api, webhook_id: str, delivery_id: str) -> Flow[DeliveryWithA
     """Send one again, with the same id and the same bytes."""
     call = calls.post(
         f"{_path(webhook_id)}/deliveries/{calls.segment(delivery_id)}/redeliver",
-        WebhookVerb(tenant_id=(yield from accounts.tenant_id(api))),
+        TenantBody(tenant_id=(yield from accounts.tenant_id(api))),
         DeliveryWithAttempts,
         repeatable=False,
     )

@@ -13,7 +13,7 @@ from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import iam as wire
-from bettercompute.wire.base import PageQuery, TenantQuery
+from bettercompute.wire.base import PageQuery, TenantBody, TenantQuery
 
 TOKENS_CURSOR = "tokens"
 MEMBERS_CURSOR = "members"
@@ -99,10 +99,10 @@ class TokensView(ApiView):
 class TokenRevokeView(ApiView):
     """Ending one token."""
 
-    @schema.describe(body=wire.TenantBody, answers={200: wire.Token})
+    @schema.describe(body=TenantBody, answers={200: wire.Token})
     def post(self, request: Request, token_id: str) -> HttpResponse:
         """Revoke a token now; doing so again changes nothing."""
-        caller = self.caller(self.body(wire.TenantBody).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         return self.answer(token_answer(tokens.revoke(caller, token_id)))
 
 

@@ -39,6 +39,12 @@ class TenantQuery(WireModel):
     tenant_id: Id | None = None
 
 
+class TenantBody(WireModel):
+    """For which tenant to act; the body of what says nothing else, such as release or revoke."""
+
+    tenant_id: Id
+
+
 class PageQuery(TenantQuery):
     """Which page of a list: `cursor` is the `nextCursor` of the one before."""
 

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from bettercompute.wire.base import (
-    PAGE_DEFAULT,
-    PAGE_MAX,
     AnswerModel,
     EpochMs,
     Id,
+    PageQuery,
     TenantQuery,
 )
 
@@ -40,13 +39,11 @@ class EventFilter(TenantQuery):
     ] = "tenant"
 
 
-class EventQuery(EventFilter):
+class EventQuery(EventFilter, PageQuery):
     """Which events, and which page of them; from `from` on, and before `to`."""
 
     from_: Annotated[EpochMs | None, Field(alias="from")] = None
     to: EpochMs | None = None
-    limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
-    cursor: Id | None = None
 
 
 class EventStreamQuery(EventFilter):

@@ -98,12 +98,6 @@ class MemberList(AnswerModel):
     next_cursor: str | None
 
 
-class TenantBody(WireModel):
-    """For which tenant to act."""
-
-    tenant_id: Id
-
-
 class PolicyWrite(WireModel):
     """A policy document. `scope: platform` is the operators'."""
 

@@ -248,12 +248,6 @@ class NewReservation(
     """A whole request; or with `offerId` the capacity offer that it takes."""
 
 
-class ReservationVerb(WireModel):
-    """Body of renew, release and cancel."""
-
-    tenant_id: Id
-
-
 class UsersChange(WireModel):
     """Whom to let use it, and whom not any more: ids of members of the tenant."""
 

@@ -56,12 +56,6 @@ class WebhookUpdate(WireModel):
     enabled: bool = Field(default_factory=bool)
 
 
-class WebhookVerb(WireModel):
-    """Body of test and of sending one delivery again."""
-
-    tenant_id: Id
-
-
 class SecretRotation(WireModel):
     """Without `expirePrevious` the secret so far signs too for 24 hours more."""
 

@@ -8,7 +8,7 @@ from bettercompute.errors import Conflict, InvalidState
 from bettercompute.web import schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import webhooks as wire
-from bettercompute.wire.base import TenantQuery
+from bettercompute.wire.base import TenantBody, TenantQuery
 from outbox.webhooks import endpoints, queries, resending
 from outbox.webhooks.endpoints import Draft
 from outbox.webhooks.queries import Filters
@@ -102,12 +102,10 @@ class WebhookRotateView(ApiView):
 class WebhookTestView(ApiView):
     """Trying it."""
 
-    @schema.describe(
-        body=wire.WebhookVerb, answers={200: wire.DeliveryWithAttempts}, raises=[Conflict]
-    )
+    @schema.describe(body=TenantBody, answers={200: wire.DeliveryWithAttempts}, raises=[Conflict])
     def post(self, request: Request, webhook_id: str) -> HttpResponse:
         """Send it a test event now, and answer what came of it."""
-        caller = self.caller(self.body(wire.WebhookVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         return self.answer(resending.test(caller, webhook_id))
 
 
@@ -142,11 +140,11 @@ class RedeliverView(ApiView):
     """One delivery again."""
 
     @schema.describe(
-        body=wire.WebhookVerb, answers={200: wire.DeliveryWithAttempts}, raises=[InvalidState]
+        body=TenantBody, answers={200: wire.DeliveryWithAttempts}, raises=[InvalidState]
     )
     def post(self, request: Request, webhook_id: str, delivery_id: str) -> HttpResponse:
         """Send it again, with the same id and the same bytes."""
-        caller = self.caller(self.body(wire.WebhookVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         return self.answer(resending.redeliver(caller, webhook_id, delivery_id))
 
 

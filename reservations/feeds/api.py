@@ -7,7 +7,7 @@ from bettercompute import clock
 from bettercompute.web import pagination, schema
 from bettercompute.web.views import ApiView
 from bettercompute.wire import feeds as wire
-from bettercompute.wire.reservations import ReservationVerb
+from bettercompute.wire.base import TenantBody
 from reservations.feeds import keeping, serving
 from reservations.models import CalendarFeed
 
@@ -46,10 +46,10 @@ class FeedsView(ApiView):
 class FeedRevokeView(ApiView):
     """Ending one feed."""
 
-    @schema.describe(body=ReservationVerb, answers={200: wire.Feed})
+    @schema.describe(body=TenantBody, answers={200: wire.Feed})
     def post(self, request: Request, feed_id: str) -> HttpResponse:
         """Revoke a calendar feed now; doing so again changes nothing."""
-        caller = self.caller(self.body(ReservationVerb).tenant_id)
+        caller = self.caller(self.body(TenantBody).tenant_id)
         return self.answer(answered(keeping.revoke(caller, feed_id)))
 
 
