@@ -137,7 +137,6 @@ class Hub:
         """Look, hand out, and wait, for as long as there is a subscriber."""
         while not lifetime.is_stopping():
             try:
-                await self._check_permits()
                 await self._look()
             except Exception as error:  # noqa: BLE001  # whatever it is, streams are kept open
                 if not self._doubtful:
@@ -154,6 +153,7 @@ class Hub:
         elif self._doubtful:
             await self._find_place()
         while True:
+            await self._check_permits()
             page = await self._in_thread(lambda: reader.follow(self.position, limit=BATCH))
             self._hand_out(page.rows)
             self.position = page.position

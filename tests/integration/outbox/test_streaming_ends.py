@@ -12,6 +12,7 @@ from bettercompute import clock as clocks
 from bettercompute.iam import memberships, tokens
 from bettercompute.iam.models import ApiToken, Policy
 from bettercompute.web import lifetime
+from outbox import reader
 from outbox.streaming import hub, serving
 from tests.support import cast
 from tests.support.streams import apart, bearer, named, opened, published, quick
@@ -69,15 +70,46 @@ def test_a_stream_ends_when_its_right_does_and_nothing_is_sent_behind_that(monke
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("A2", "R38")
+def test_a_right_is_asked_for_between_the_pages_of_a_backlog_too(monkeypatch):
+    monkeypatch.setattr(hub, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(hub, "BATCH", 1)
+    headers, follow, cuts = bearer("alice"), reader.follow, []
+
+    def cutting(*args, **kwargs):
+        page = follow(*args, **kwargs)
+        if [row.subject for row in page.rows] == ["reservation/a"]:
+            cuts.append(_revoke())
+        return page
+
+    monkeypatch.setattr(reader, "follow", cutting)
+
+    async def scenario():
+        async with opened(headers) as stream:
+            await published("first")
+            await stream.count(1)
+            await published("a", "b")
+            await stream.end()
+            assert named(stream.events) == ["first", "a"]
+
+    asyncio.run(scenario())
+    assert len(cuts) == 1
+
+
 def test_a_stream_ends_with_its_token_at_once_and_not_at_the_next_check(monkeypatch):
     monkeypatch.setattr(hub, "CHECK_SECONDS", 10_000.0)
+    bob = bearer("bob")
     soon = clocks.now() + timedelta(milliseconds=300)
     _, plaintext = tokens.mint(cast.account("alice"), cast.tenant(), name="short", expires_at=soon)
 
     async def scenario():
-        async with opened({"authorization": f"Bearer {plaintext}"}) as stream:
-            assert stream.status == 200
-            await stream.end()
+        async with opened(bob) as other:
+            await published("a")
+            await other.count(1)  # the first check is behind
+            async with opened({"authorization": f"Bearer {plaintext}"}) as stream:
+                assert stream.status == 200
+                await stream.end()
+            assert not other.is_over
 
     asyncio.run(scenario())
 
