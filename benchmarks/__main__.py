@@ -4,16 +4,21 @@
 
 ``make bench ARGS="webhooks"``: deliveries a second, and how long from commit to arrival.
 
+``make bench ARGS="streams"``: what idle event streams cost, and how long until all have an event.
+
 Each figure is taken on this machine in this run, so the ratio holds even where the machine is
 slow or busy. Clients, web, and PostgreSQL share its cores.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from benchmarks import deployment
 
+KINDS = ("http", "planner", "webhooks", "streams")
 NODES = (100, 1_213)
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
@@ -21,6 +26,8 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 def main() -> None:
     """Measure on pools of 100 and of 1,213 nodes, print tables, write JSON."""
     wished = _arguments()
+    if wished.what == "streams":
+        _become("bettercompute.embedded.run_with", "--", sys.executable, "-m", "benchmarks.streams")
     if wished.what == "webhooks":
         from benchmarks import webhooks
 
@@ -50,9 +57,14 @@ def main() -> None:
     sys.stdout.write(f"Written to {wished.output}\n")
 
 
+def _become(module: str, *arguments: str) -> NoReturn:
+    """Go on as another module, in a process whose services are chosen before Django is set up."""
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["http", "planner", "webhooks"], default="http")
+    parser.add_argument("what", nargs="?", choices=KINDS, default="http")
     parser.add_argument("--nodes", type=int, nargs="+")
     parser.add_argument("--runs", type=int, default=5, help="of each figure of the planner")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8])

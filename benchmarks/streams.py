@@ -1,6 +1,6 @@
 """What idle event streams cost one server process, and how quickly an event reaches all of them.
 
-    python -m bettercompute.embedded.run_with -- python -m benchmarks.streams --streams 1000
+    make bench ARGS="streams"
 
 It makes a database of its own, starts the real server with one process, opens the streams over
 loopback sockets, lets them idle, and publishes some events, with hints through Valkey and without.
