@@ -3,7 +3,11 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import structlog
+from django.db import transaction
 
 from bettercompute import ids, sql
 from bettercompute.acts import Thing
@@ -14,6 +18,8 @@ from bettercompute.telemetry import tracing
 from outbox import catalog
 
 EVENTS = sql.load(__package__, "events")
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,13 @@ def publish_many(events: Iterable[NewEvent]) -> None:
     rows = list(events)
     if not rows:
         return
+    named = [ids.new("evt") for _ in rows]
     EVENTS.run(
         "publish",
         entries=entries.of_events(
             Told(event.type, event.tenant_id, Thing.of_subject(event.subject)) for event in rows
         ),
-        ids=[ids.new("evt") for _ in rows],
+        ids=named,
         types=[event.type for event in rows],
         tenants=[event.tenant_id for event in rows],
         subjects=[event.subject for event in rows],
@@ -54,6 +61,20 @@ def publish_many(events: Iterable[NewEvent]) -> None:
         origin=tracing.origin(),
     )
     hints.tell_on_commit()  # sinks and streams look sooner
+    transaction.on_commit(partial(_log, named, rows), robust=True)
+
+
+def _log(named: Iterable[str], events: Iterable[NewEvent]) -> None:
+    """One line each, beside the request or the run that did it."""
+    for event_id, event in zip(named, events, strict=True):
+        log.info(
+            "published",
+            type=event.type,
+            subject=event.subject,
+            state=event.data.get("state"),
+            tenant_id=event.tenant_id,
+            event_id=event_id,
+        )
 
 
 def _body(event: NewEvent) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC
 import pydantic
 import pytest
 from django.db import transaction
+from structlog.testing import capture_logs
 
 from outbox import catalog, events, queries
 from outbox.models import Event
@@ -39,6 +40,26 @@ def test_if_the_transaction_rolls_back_the_event_never_existed():
         publish()
         raise Rollback
     assert not Event.objects.exists()
+
+
+def test_an_event_is_a_line_in_the_log_once_it_is_committed(django_capture_on_commit_callbacks):
+    with capture_logs() as lines:
+        with django_capture_on_commit_callbacks() as committed:
+            publish()
+        assert lines == []
+        for act in committed:
+            act()
+    assert lines == [
+        {
+            "event": "published",
+            "log_level": "info",
+            "type": "reservation.pending",
+            "subject": "reservation/rsv_a",
+            "state": "pending",
+            "tenant_id": "ten_a",
+            "event_id": Event.objects.get().id,
+        }
+    ]
 
 
 def test_a_type_that_the_catalog_does_not_have_is_refused():
