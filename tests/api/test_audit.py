@@ -32,6 +32,7 @@ def done(name: str, count: int = 1) -> list[str]:
     return [json.loads(answer.content)["id"] for answer in made]
 
 
+@pytest.mark.rule("A2", "R38")
 def test_an_admin_reads_who_did_what_at_the_tenant_and_nowhere_else(clock: SimulatedClock) -> None:
     (token,) = done("bob")
     done("mallory")
@@ -55,6 +56,7 @@ def test_another_tenant_is_not_there() -> None:
     cast.problem(cast.api("alice").get(path), 404, "NOT_FOUND")
 
 
+@pytest.mark.rule("A2", "R38")
 def test_operators_read_all_of_it_and_nobody_else_does() -> None:
     done("bob")
     done("mallory")

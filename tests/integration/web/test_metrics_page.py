@@ -107,6 +107,7 @@ def test_one_look_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     assert ("processes", "web") in samples
 
 
+@pytest.mark.rule("A3")
 def test_what_cannot_be_told_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As when somebody empties the directory while it is in use."""
     monkeypatch.setenv(files.VARIABLE, str(tmp_path / "gone"))
