@@ -3,6 +3,7 @@
 from django.urls import path
 
 from bettercompute.console import audit, home, pool, preferences, signin
+from bettercompute.console.tokens import views as tokens
 from outbox import console as events
 from outbox.webhooks import console as webhooks
 from pools import console as pools
@@ -24,6 +25,10 @@ urlpatterns = [
     path("audit", audit.index, name="audit"),
     path("audit.csv", audit.table, name="audit-csv"),
     path("audit.jsonl", audit.lines, name="audit-jsonl"),
+    path("tokens", tokens.index, name="tokens"),
+    path("tokens/new", tokens.new, name="token-new"),
+    path("tokens/<str:token_id>", tokens.detail, name="token"),
+    path("tokens/<str:token_id>/revoke", tokens.revoke, name="token-revoke"),
     path("usage", usage.index, name="usage"),
     path("usage.csv", usage.download, name="usage-csv"),
     path("reserve", reservations.reserve, name="reserve"),

@@ -14,10 +14,11 @@ from datetime import datetime
 
 from django.db import models, transaction
 
-from bettercompute import acts, sql
+from bettercompute import acts, clock, sql
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput, NotFound, Unauthenticated
+from bettercompute.iam import access
 from bettercompute.iam.callers import Caller, Identity, Seat
 from bettercompute.iam.models import Account, ApiToken, Tenant
 
@@ -112,15 +113,34 @@ def find(plaintext: str) -> Found:
 
 
 def create(
-    caller: Caller, *, name: str, expires_at: datetime | None = None
+    caller: Caller,
+    *,
+    name: str,
+    expires_at: datetime | None = None,
+    requests_per_second: int | None = None,
 ) -> tuple[ApiToken, str]:
-    """A token for the caller's own account at the caller's tenant."""
+    """A token for the caller's own account at the caller's tenant.
+
+    Raises:
+        InvalidInput: the name is blank, or it would have expired already.
+        AccessDenied: only an operator gives a token a limit of requests of its own.
+    """
     if not name.strip():
         raise InvalidInput.at("name", "must not be blank")
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidInput.at("expiresAt", "must be in the future")
+    if requests_per_second is not None:
+        access.require_operator(caller)
     account = Account.objects.get(pk=caller.account_id)
     tenant = Tenant.objects.get(pk=caller.tenant_id)
     with transaction.atomic():
-        token, plaintext = mint(account, tenant, name=name, expires_at=expires_at)
+        token, plaintext = mint(
+            account,
+            tenant,
+            name=name,
+            expires_at=expires_at,
+            requests_per_second=requests_per_second,
+        )
         entries.record("iam:tokens:create", Thing("token", token.pk), name=name, until=expires_at)
     return token, plaintext
 
@@ -143,10 +163,7 @@ def revoke(caller: Caller, token_id: str) -> ApiToken:
         )
         if revoked:
             entries.record("iam:tokens:revoke", Thing("token", token_id))
-        token = visible(caller).filter(pk=token_id).first()
-    if token is None:
-        raise NotFound(f"There is no token {token_id}, or you may not see it.")
-    return token
+        return get(caller, token_id)
 
 
 def limit(token_id: str, *, requests_per_second: int | None) -> None:
@@ -161,6 +178,23 @@ def limit(token_id: str, *, requests_per_second: int | None) -> None:
         entries.record(
             "iam:tokens:limit", about, tenant_id=tenant_id, before=before, after=requests_per_second
         )
+
+
+def get(caller: Caller, token_id: str) -> ApiToken:
+    """One that the caller may see.
+
+    Raises:
+        NotFound: there is no such token at the caller's tenant, or it is another member's.
+    """
+    token = visible(caller).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound(f"There is no token {token_id}, or you may not see it.")
+    return token
+
+
+def usable(found: "models.QuerySet[ApiToken]", *, now: datetime) -> "models.QuerySet[ApiToken]":
+    """Those of them that neither have been revoked nor have expired."""
+    return found.filter(revoked_at=None).exclude(expires_at__lte=now)
 
 
 def visible(caller: Caller) -> "models.QuerySet[ApiToken]":

@@ -95,6 +95,19 @@ class Notice:
     action: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether to do something, and what it would mean: ``components/confirm.html``."""
+
+    title: str
+    what: str
+    back_href: str
+    action_href: str
+    verb: str  # empty where it cannot be done
+    consequences: tuple[str, ...]
+    refusal: str = ""
+
+
 def options(choices: Iterable[tuple[str, str]], chosen: str) -> tuple[Option, ...]:
     """Options from ``(value, label)`` pairs, with the chosen one marked."""
     return tuple(Option(value, label, value == chosen) for value, label in choices)

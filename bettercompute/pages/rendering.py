@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.shortcuts import render as render_template
-from django.urls import reverse
 
-from bettercompute.pages import parts, zones
-from bettercompute.pages.parts import Link, Notice, Option
+from bettercompute.pages import navigation, parts, zones
+from bettercompute.pages.navigation import Navigation
+from bettercompute.pages.parts import Notice, Option
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 STYLESHEETS = tuple(
     f"css/{name}.css" for name in ("tokens", "base", "layout", "components", "timeline")
 )
-MODULES = tuple(f"js/{name}.js" for name in ("countdown", "copy", "zone", "theme", "menu", "fill"))
-THEMES = ("light", "dark")
-
-# Section, label, name of the URL, and the strokes of its icon on an 18 x 18 grid.
-_SECTIONS = (
-    ("home", "Home", "home", "M3 8.2 9 3l6 5.2V15H3zM7.2 15v-4h3.6v4"),
-    ("pools", "Pools", "pools", "M3 4h12v4H3zM3 10h12v4H3zM6 6h.1M6 12h.1"),
-    ("reserve", "Reserve", "reserve", "M9 4v10M4 9h10"),
-    ("reservations", "Reservations", "reservations", "M3 5h8M3 9h12M3 13h6"),
+MODULES = tuple(
+    f"js/{name}.js" for name in ("countdown", "copy", "zone", "theme", "menu", "fill", "once")
 )
+THEMES = ("light", "dark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +32,7 @@ class Shell:
 
     theme: str
     path: str
-    links: tuple[Link, ...]
+    navigation: Navigation
     notices: tuple[Notice, ...]
     username: str = ""
     initials: str = ""
@@ -81,28 +75,23 @@ def shell(request: HttpRequest, section: str) -> Shell:
     frame = Shell(
         theme=theme if theme in THEMES else "",
         path=request.path,
-        links=_links(section),
+        navigation=navigation.of(section),
         notices=notices,
     )
     if visitor is None:
         return frame
+    caller = visitor.caller
     return replace(
         frame,
-        username=visitor.caller.username,
-        initials=visitor.caller.username[:2],
+        navigation=navigation.of(section, role=caller.role, is_operator=caller.is_operator),
+        username=caller.username,
+        initials=caller.username[:2],
         tenant_name=visitor.tenant_name,
-        role=visitor.caller.role,
-        is_operator=visitor.caller.is_operator,
+        role=caller.role,
+        is_operator=caller.is_operator,
         tenants=parts.options(
-            ((seat.tenant_id, seat.name) for seat in visitor.seats), visitor.caller.tenant_id
+            ((seat.tenant_id, seat.name) for seat in visitor.seats), caller.tenant_id
         ),
         zone=str(visitor.zone),
         zone_offset=zones.offset_text(visitor.now, visitor.zone),
-    )
-
-
-def _links(section: str) -> tuple[Link, ...]:
-    return tuple(
-        Link(reverse(url), label, key == section, icon, thumb_only=key == "reserve")
-        for key, label, url, icon in _SECTIONS
     )

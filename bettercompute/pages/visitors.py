@@ -20,6 +20,7 @@ from bettercompute import acts, clock, errors
 from bettercompute.iam import callers
 from bettercompute.iam.callers import Caller, Identity, Seat
 from bettercompute.pages import failures, zones
+from bettercompute.pages.readers import Reader
 
 TENANT = "tenant"  # the session's choice, for those who belong to several
 P = ParamSpec("P")
@@ -34,6 +35,11 @@ class Visitor:
     seats: tuple[Seat, ...]
     zone: ZoneInfo
     now: datetime
+
+    @property
+    def reader(self) -> Reader:
+        """When and where this one reads."""
+        return Reader(self.now, self.zone)
 
 
 def required(

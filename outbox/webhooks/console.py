@@ -5,17 +5,17 @@ from datetime import timedelta
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from bettercompute import acts, errors
-from bettercompute.pages import rendering, visitors
-from bettercompute.pages.parts import Notice
+from bettercompute.pages import onetime, rendering, visitors
+from bettercompute.pages.parts import Notice, Question
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire import webhooks as wire
 from outbox.webhooks import endpoints, form, pages, queries, resending
 from outbox.webhooks.endpoints import Draft
 from outbox.webhooks.form import Form
-from outbox.webhooks.pages import Reader
 from outbox.webhooks.queries import Filters
 
 SECTION = "webhooks"
@@ -33,14 +33,14 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     if caller.is_operator:
         platform = queries.page(caller, platform=True, limit=SHOWN_MAX).items
     own = queries.page(caller, limit=SHOWN_MAX).items
-    page = pages.listing(own, platform, _reader(visitor))
+    page = pages.listing(own, platform, visitor.reader)
     return rendering.render(request, "webhooks/list.html", page, section=SECTION)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
-    """The form of a new one; a post makes it and shows its secret, this once."""
+    """The form of a new one; a post makes it and leads to its page, which shows its secret once."""
     if request.method != "POST":
         return _form(request, form.empty())
     try:
@@ -52,14 +52,15 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         )
     except errors.InvalidInput as refusal:
         return _form(request, form.refused(request.POST, refusal), status=400)
-    return _detail(request, visitor, made.pk, secret=secret)
+    return onetime.lead_to(reverse("webhook", args=[made.pk]), secret=secret, visitor=visitor)
 
 
 @require_safe
 @visitors.required
 def detail(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
-    """One webhook, and what it was sent."""
-    return _detail(request, visitor, webhook_id)
+    """One webhook, and what it was sent; its secret where it has just been made."""
+    secret = onetime.take(request, visitor=visitor)
+    return onetime.forget(request, _detail(request, visitor, webhook_id, secret=secret))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -92,7 +93,7 @@ def test(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespons
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
-    """Ask whether to give it a new secret; a post does, and shows it this once."""
+    """Ask whether to give it a new secret; a post does, and its page shows it once."""
     refusal = ""
     if request.method == "POST":
         try:
@@ -101,7 +102,8 @@ def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespo
             acts.refused(error)
             refusal = error.message
         else:
-            return _detail(request, visitor, webhook_id, secret=secret)
+            here = reverse("webhook", args=[webhook_id])
+            return onetime.lead_to(here, secret=secret, visitor=visitor)
     shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
     return _question(request, pages.rotation(shown, refusal=refusal))
 
@@ -214,7 +216,7 @@ def _detail(
     page = pages.detail(
         queries.answered(endpoints.get(visitor.caller, webhook_id)),
         found,
-        _reader(visitor),
+        visitor.reader,
         state=state,
         notice=notice,
         secret=secret,
@@ -233,7 +235,7 @@ def _delivery(
 ) -> HttpResponse:
     endpoint = endpoints.get(visitor.caller, webhook_id)
     found = queries.delivery(endpoint, delivery_id)
-    page = pages.delivery(queries.answered(endpoint), found, _reader(visitor), notice=notice)
+    page = pages.delivery(queries.answered(endpoint), found, visitor.reader, notice=notice)
     status = 409 if notice else 200
     return rendering.render(request, "webhooks/delivery.html", page, section=SECTION, status=status)
 
@@ -245,7 +247,7 @@ def _form(
     return rendering.render(request, "webhooks/form.html", page, section=SECTION, status=status)
 
 
-def _question(request: HttpRequest, page: pages.Question) -> HttpResponse:
+def _question(request: HttpRequest, page: Question) -> HttpResponse:
     status = 409 if page.refusal else 200
     return rendering.render(
         request, "components/confirm.html", page, section=SECTION, status=status
@@ -258,7 +260,3 @@ def _refused(
     acts.refused(refusal)
     notice = Notice(title, refusal.message, "red")
     return _detail(request, visitor, webhook_id, notice=notice)
-
-
-def _reader(visitor: Visitor) -> Reader:
-    return Reader(visitor.now, visitor.zone)

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
-from bettercompute import clock
-from bettercompute.pages import moments, parts
+from bettercompute.pages import parts
 from bettercompute.pages.chips import Chip
 from bettercompute.pages.moments import Moment
-from bettercompute.pages.parts import Fact, Notice, Option
+from bettercompute.pages.parts import Fact, Notice, Option, Question
+from bettercompute.pages.readers import Reader
 from bettercompute.states import EndpointState
 from bettercompute.wire import webhooks as wire
 from outbox.webhooks.form import Form
@@ -117,35 +115,6 @@ class Editing:
 
     form: Form
     webhook: wire.Webhook | None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Whether to do something, and what it would mean."""
-
-    title: str
-    what: str
-    back_href: str
-    action_href: str
-    verb: str
-    consequences: tuple[str, ...]
-    refusal: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """When and where it is read."""
-
-    now: datetime
-    zone: ZoneInfo
-
-    def moment(self, milliseconds: int) -> Moment:
-        """An instant as it is printed."""
-        return moments.moment(clock.from_ms(milliseconds), now=self.now, zone=self.zone)
-
-    def maybe(self, milliseconds: int | None) -> Moment | None:
-        """The same, where there is one."""
-        return None if milliseconds is None else self.moment(milliseconds)
 
 
 def listing(
@@ -277,19 +246,14 @@ def _facts(webhook: wire.Webhook, reader: Reader) -> tuple[Fact, ...]:
         Fact("Events", _events(webhook)),
         Fact("About", webhook.subject or "anything"),
         Fact("Made", reader.moment(webhook.created_at).text),
-        Fact("Last delivered", _text(webhook.last_success_at, reader) or "never"),
-        Fact("Failing since", _text(webhook.failing_since, reader)),
-        Fact("Disabled", _text(webhook.disabled_at, reader)),
+        Fact("Last delivered", reader.text(webhook.last_success_at) or "never"),
+        Fact("Failing since", reader.text(webhook.failing_since)),
+        Fact("Disabled", reader.text(webhook.disabled_at)),
     ]
     if webhook.previous_secret_until is not None:
-        until = _text(webhook.previous_secret_until, reader)
+        until = reader.text(webhook.previous_secret_until)
         facts.append(Fact("Former secret", f"signs too until {until}"))
     return tuple(fact for fact in facts if fact.value)
-
-
-def _text(milliseconds: int | None, reader: Reader) -> str:
-    moment = reader.maybe(milliseconds)
-    return "" if moment is None else moment.text
 
 
 def _events(webhook: wire.Webhook) -> str:

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from bettercompute import acts
-from bettercompute.pages import moments, parts, rendering, visitors
+from bettercompute.pages import moments, onetime, parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from pools import supply
 from reservations.feeds import keeping, serving
@@ -41,8 +41,8 @@ class Page:
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
-    """The feeds; a post makes one and shows its address, this once."""
-    url, notice = "", None
+    """The feeds; a post makes one and comes back here, where its address is shown once."""
+    notice = None
     if request.method == "POST":
         try:
             _, address = keeping.create(visitor.caller, pool_id=request.POST.get("pool") or None)
@@ -51,6 +51,8 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
             notice = parts.Notice("No feed was made", refusal.message, "red")
         else:
             url = serving.url(request, address)
+            return onetime.lead_to(request.path, secret=url, visitor=visitor)
+    url = onetime.take(request, visitor=visitor)
     live = keeping.visible(visitor.caller).filter(revoked_at=None)[:SHOWN_MAX]
     pools = [(one.id, f"Bookings in {one.access.name}") for one in supply.bookable(visitor.caller)]
     page = Page(
@@ -59,13 +61,11 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         url=url,
         notice=notice,
     )
-    return rendering.render(
-        request,
-        "reservations/feeds.html",
-        page,
-        section="reservations",
-        status=409 if notice else 200,
+    status = 409 if notice else 200
+    answer = rendering.render(
+        request, "reservations/feeds.html", page, section="calendar-feeds", status=status
     )
+    return onetime.forget(request, answer)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

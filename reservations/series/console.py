@@ -31,7 +31,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         now=visitor.now,
         zone=visitor.zone,
     )
-    return rendering.render(request, "series/list.html", page, section="reservations")
+    return rendering.render(request, "series/list.html", page, section="series")
 
 
 @require_safe
@@ -55,7 +55,7 @@ def _detail(
         request,
         "series/detail.html",
         page,
-        section="reservations",
+        section="series",
         status=409 if notice else 200,
     )
 
@@ -80,7 +80,7 @@ def cancel(request: HttpRequest, visitor: Visitor, series_id: str) -> HttpRespon
         request,
         "components/confirm.html",
         page,
-        section="reservations",
+        section="series",
         status=409 if refusal else 200,
     )
 

@@ -37,7 +37,8 @@ def text(response: HttpResponse) -> str:
 
 def made(browser: Client, url: str, **more: object) -> tuple[str, str]:
     """A webhook made by the form: its id, and its secret as the page shows it."""
-    page = text(browser.post("/webhooks/new", {"url": url, "description": "builds", **more}))
+    form = {"url": url, "description": "builds", **more}
+    page = text(browser.post("/webhooks/new", form, follow=True))
     secret = SECRET.search(page)
     assert secret is not None
     return WebhookEndpoint.objects.get(url=url).pk, secret[0]
@@ -128,7 +129,7 @@ def test_it_is_changed_disabled_enabled_rotated_and_deleted(alice: Client) -> No
     assert "enable it first" in text(refused)
     alice.post(f"{here}/enable")
     assert "For 24 hours messages are signed with both" in text(alice.get(f"{here}/rotate"))
-    rotated = SECRET.search(text(alice.post(f"{here}/rotate")))
+    rotated = SECRET.search(text(alice.post(f"{here}/rotate", follow=True)))
     assert rotated is not None
     assert rotated[0] != secret
     assert "signs too until" in text(alice.get(here))
