@@ -17,6 +17,7 @@ from typing import TypeVar
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bettercompute.settings.embedded")
 
 import django
+import structlog
 
 django.setup()  # before anything that knows models is imported
 
@@ -37,6 +38,8 @@ from outbox.streaming.marker import Marker
 from reservations import outages, waiting
 
 Found = TypeVar("Found")
+
+log = structlog.get_logger(__name__)
 
 BODY_SECONDS_MAX = 30
 LOOKING_THREADS = 2
@@ -78,7 +81,11 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request, and count it."""
     served = Served("web", scope["method"], scope["path"])
     scope[serving.ENVIRON] = served
-    answer = await _answer(scope, receive)
+    try:
+        answer = await _answer(scope, receive)
+    except Exception:  # the edge: what Django has not made an answer of
+        log.exception("a request failed outside Django", path=scope["path"])
+        answer = _problem(scope, errors.Internal())
     if answer is None:
         served.end(serving.CLIENT_GONE)
         return

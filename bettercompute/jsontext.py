@@ -16,10 +16,13 @@ BODY_BYTES_MAX = 256 * 1024
 DEPTH_MAX = 16
 PATH_CHARS_MAX = 300
 _INTEGER_DIGITS_MAX = 19
-_INTEGER_MAX = 2**63 - 1
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+INTEGER_MAX = 2**63 - 1
+#: What neither PostgreSQL's text nor UTF-8 can hold.
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 Json = Any  # what json.loads answers
+#: Where a value stands: the place of what it is in, and its key or index there; None is the whole.
+Place = tuple[Any, str | int] | None
 
 
 def load(raw: bytes) -> Json:
@@ -54,32 +57,44 @@ def bounded(path: str) -> str:
 
 def _check(document: Json) -> None:
     """Walk without recursion: depth, and text that cannot be stored."""
-    for path, depth, value in _walk(document):
+    for place, depth, value in _walk(document):
         if depth > DEPTH_MAX:
-            raise InvalidInput.at(bounded(path), f"nested deeper than {DEPTH_MAX}")
-        if isinstance(value, str) and _UNSTORABLE.search(value):
-            raise InvalidInput.at(bounded(path), "must not have NUL or a lone surrogate")
+            raise InvalidInput.at(_path(place), f"nested deeper than {DEPTH_MAX}")
+        if isinstance(value, str) and UNSTORABLE.search(value):
+            raise InvalidInput.at(_path(place), "must not have NUL or a lone surrogate")
 
 
-def _walk(document: Json) -> Iterator[tuple[str, int, Json]]:
-    todo: list[tuple[str, int, Json]] = [("", 0, document)]
+def _walk(document: Json) -> Iterator[tuple[Place, int, Json]]:
+    todo: list[tuple[Place, int, Json]] = [(None, 0, document)]
     while todo:
-        path, depth, value = todo.pop()
+        place, depth, value = todo.pop()
         if isinstance(value, dict):
-            yield path or "body", depth + 1, None
+            yield place, depth + 1, None
             for key, item in value.items():
-                inner = f"{path}.{key}" if path else key
-                yield (inner.translate(_VISIBLE) or "body"), 0, key
+                inner = (place, key)
+                yield inner, 0, key
                 todo.append((inner, depth + 1, item))
         elif isinstance(value, list):
-            yield path or "body", depth + 1, None
-            todo += [(f"{path}[{i}]", depth + 1, item) for i, item in enumerate(value)]
+            yield place, depth + 1, None
+            todo += [((place, index), depth + 1, item) for index, item in enumerate(value)]
         else:
-            yield path or "body", depth, value
+            yield place, depth, value
+
+
+def _path(place: Place) -> str:
+    """``devices[0].count``, made only of what is refused: a long key may be above many values."""
+    parts: list[str | int] = []
+    while place is not None:
+        place, part = place
+        parts.append(part)
+    path = ""
+    for part in reversed(parts):
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return bounded(path.translate(_VISIBLE)) or "body"
 
 
 #: How an unstorable character is shown where a key that has one is named.
-_VISIBLE = {0: "\\u0000"}
+_VISIBLE = {code: f"\\u{code:04x}" for code in (0, *range(0xD800, 0xE000))}
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -94,7 +109,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 def _integer(digits: str) -> int:
     if len(digits) <= _INTEGER_DIGITS_MAX + 1:
         number = int(digits)
-        if -_INTEGER_MAX <= number <= _INTEGER_MAX:
+        if -INTEGER_MAX <= number <= INTEGER_MAX:
             return number
     raise InvalidInput.at("body", f"a number is too large: {digits[:24]}…")
 

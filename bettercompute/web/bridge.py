@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote, unquote_to_bytes
 
+from django.utils.http import parse_header_parameters
+
 from bettercompute.web import serving
 
 Scope = MutableMapping[str, Any]
@@ -141,3 +143,14 @@ def _add_headers(environ: Environ, headers: Iterable[tuple[bytes, bytes]]) -> No
         if key in environ:
             value = environ[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
         environ[key] = value
+    if not _is_readable(environ.get("CONTENT_TYPE", "")):
+        environ["CONTENT_TYPE"] = ""
+
+
+def _is_readable(content_type: str) -> bool:
+    """Whether Django can read it: it does so before any of our code, and fails on odd charsets."""
+    try:
+        parse_header_parameters(content_type)
+    except (LookupError, ValueError):
+        return False
+    return True

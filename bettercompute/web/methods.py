@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from bettercompute.errors import MethodNotAllowed
+from bettercompute.errors import ApiError, MethodNotAllowed
 from bettercompute.web import problems
 
 Parameters = ParamSpec("Parameters")
@@ -21,15 +21,17 @@ SAFE = ("GET", "HEAD")
 
 
 def reading(view: View[Parameters]) -> View[Parameters]:
-    """GET and HEAD go to the view."""
+    """GET and HEAD go to the view; what it refuses is a problem."""
 
     @wraps(view)
     def answer(
         request: HttpRequest, /, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> HttpResponse:
-        if request.method in SAFE:
-            return view(request, *args, **kwargs)
-        refused = MethodNotAllowed(f"{request.method} is not allowed here.", allow=list(SAFE))
-        return problems.answer(refused, request)
+        try:
+            if request.method in SAFE:
+                return view(request, *args, **kwargs)
+            raise MethodNotAllowed(f"{request.method} is not allowed here.", allow=list(SAFE))
+        except ApiError as refused:
+            return problems.answer(refused, request)
 
     return csrf_exempt(answer)

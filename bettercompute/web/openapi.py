@@ -11,7 +11,7 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
 from bettercompute import errors
-from bettercompute.web import etags, methods, problems
+from bettercompute.web import etags, methods, problems, queries
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -72,6 +72,7 @@ class Schema(AutoSchema):
 @methods.reading
 def document(request: HttpRequest) -> HttpResponse:
     """``/api/v1/openapi.json``: public, since it says nothing of any tenant."""
+    queries.refuse_unknown(request.GET, None)
     content, etag = _document()
     if etags.is_not_modified(request, etag):
         answered = HttpResponse(status=304)

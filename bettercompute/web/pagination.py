@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from bettercompute import jsontext
 from bettercompute.errors import InvalidInput
 from bettercompute.wire.base import CURSOR_MAX, PageQuery
 
@@ -83,8 +84,13 @@ def decode(list_name: str, cursor: str, *kinds: type[str] | type[int]) -> tuple[
     if not isinstance(document, list) or document[:1] != [list_name]:
         raise refused
     position = document[1:]
-    if [type(value) for value in position] != list(kinds):
-        raise refused
-    if any("\x00" in value for value in position if isinstance(value, str)):
+    if [type(value) for value in position] != list(kinds) or not all(map(_is_sane, position)):
         raise refused
     return tuple(position)
+
+
+def _is_sane(value: str | int) -> bool:
+    """Whether a column could have it: cursors are made up, too."""
+    if isinstance(value, str):
+        return jsontext.UNSTORABLE.search(value) is None
+    return abs(value) <= jsontext.INTEGER_MAX

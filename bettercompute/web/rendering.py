@@ -1,9 +1,11 @@
 """Answers as JSON: models of the wire by their aliases, compact."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.utils.http import parse_header_parameters
 from pydantic import BaseModel
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -12,6 +14,7 @@ from rest_framework.request import Request
 
 from bettercompute.errors import NotAcceptable
 
+_NOTHING = re.compile(r"0(\.0{0,3})?")
 _ACCEPTABLE = {"*/*", "application/*", "application/json", "application/problem+json", ""}
 
 
@@ -38,9 +41,9 @@ class JsonNegotiation(BaseContentNegotiation):
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         """The JSON parser for a JSON body, else none (415)."""
-        media_type, _, parameters = (request.content_type or "").partition(";")
-        charset = parameters.strip().lower().removeprefix("charset=").strip('"')
-        is_json = media_type.strip().lower() == "application/json"
+        media_type, parameters = parse_header_parameters(request.content_type or "")
+        charset = parameters.get("charset", "").lower()
+        is_json = media_type == "application/json"
         return next(iter(parsers)) if is_json and charset in {"", "utf-8", "utf8"} else None
 
     def select_renderer(  # type: ignore[override]
@@ -52,8 +55,8 @@ class JsonNegotiation(BaseContentNegotiation):
             NotAcceptable: the Accept header has no room for JSON.
         """
         accepted = request.META.get("HTTP_ACCEPT", "")
-        ranges = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
-        if not ranges & self.acceptable:
+        ranges = dict(_weighed(part) for part in accepted.split(","))
+        if not any(ranges.get(each, False) for each in self.acceptable):
             raise NotAcceptable
         return renderers[0], renderers[0].media_type
 
@@ -62,6 +65,15 @@ class EventStreamNegotiation(JsonNegotiation):
     """Server-sent events, asked for by their name, or by a client that takes anything."""
 
     acceptable = frozenset({*_ACCEPTABLE, "text/event-stream", "text/*"})
+
+
+def _weighed(part: str) -> tuple[str, bool]:
+    """A media range of Accept, and whether it is wanted: ``q=0`` says that it is not."""
+    try:
+        media_range, parameters = parse_header_parameters(part)
+    except (LookupError, ValueError):  # parameters in a charset that there is not
+        return part, False
+    return media_range, not _NOTHING.fullmatch(parameters.get("q", "1"))
 
 
 def to_bytes(data: Any) -> bytes:

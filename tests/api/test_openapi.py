@@ -87,6 +87,12 @@ def test_the_document_is_cached_by_its_etag(client: Client) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.rule("A5")
+def test_the_document_takes_no_parameters(client: Client) -> None:
+    answer = client.get("/api/v1/openapi.json", {"version": "2"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT")
+
+
 def test_the_page_of_errors_has_an_anchor_for_every_type(client: Client) -> None:
     page = client.get("/docs/errors").content.decode()
     for code in errors.ALL:

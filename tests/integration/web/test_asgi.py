@@ -88,6 +88,20 @@ def test_metrics_that_are_refused_say_by_which_id(django: list[Any]) -> None:
     assert django == []
 
 
+@pytest.mark.rule("A3")
+def test_what_fails_before_django_answers_is_a_problem_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fail(*_: object) -> Answer:
+        raise RuntimeError("a secret of ours")
+
+    monkeypatch.setattr(bridge.WsgiBridge, "call", fail)
+    answer = call("/api/v1/x", headers=[(b"x-request-id", b"mine-0001")])
+    assert refused(answer, 500, "INTERNAL")["requestId"] == "mine-0001"
+    assert answer is not None
+    assert b"secret" not in answer.body
+
+
 def test_a_body_arrives_whole_before_django_is_called(django: list[Any]) -> None:
     parts = [
         {"type": "http.request", "body": b"one ", "more_body": True},

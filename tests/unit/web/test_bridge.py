@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.core.handlers.wsgi import WSGIRequest
 
 from bettercompute.web import bridge
 from bettercompute.web.bridge import Answer, WsgiBridge
@@ -71,6 +72,24 @@ def test_repeated_headers_join_and_underscores_do_not_pass_for_dashes() -> None:
     assert environ["HTTP_ACCEPT"] == "a,b"
     assert environ["HTTP_COOKIE"] == "c=1; d=2"
     assert "HTTP_X_REQUEST_ID" not in environ
+
+
+@pytest.mark.rule("A3")
+@pytest.mark.parametrize(
+    ("content_type", "read"),
+    [
+        (b"application/json; charset=utf-8", "application/json; charset=utf-8"),
+        (b"text/plain; title*=utf-8''%e2%82%ac", "text/plain; title*=utf-8''%e2%82%ac"),
+        (b"application/json; charset*=bogus''x", ""),
+        (b"a/b; x*=idna''%C3%A9..", ""),
+        (b"a/b; x*=punycode''%ff", ""),
+    ],
+)
+def test_a_content_type_that_nobody_can_read_is_none(content_type: bytes, read: str) -> None:
+    """Django reads it before any of our code runs, and an error there would be a 500."""
+    environ = bridge.environ_of(scope(headers=[(b"content-type", content_type)]), b"")
+    assert environ["CONTENT_TYPE"] == read
+    WSGIRequest(environ)
 
 
 class Closing:

@@ -19,6 +19,10 @@ def test_a_cursor_says_what_was_put_into_it() -> None:
     assert pagination.decode("tokens", cursor, str, int) == ("tok_1", 7)
 
 
+def made_up(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
 @pytest.mark.parametrize(
     "cursor",
     [
@@ -30,6 +34,7 @@ def test_a_cursor_says_what_was_put_into_it() -> None:
         pagination.encode("tokens", 7),
         pagination.encode("tokens", "a", "b"),
         pagination.encode("tokens", "a\x00b"),
+        made_up('["tokens","a\\ud800b"]'),
         base64.urlsafe_b64encode(b"[" * 380).decode(),
         base64.urlsafe_b64encode(b"{}").decode(),
     ],
@@ -37,6 +42,12 @@ def test_a_cursor_says_what_was_put_into_it() -> None:
 def test_a_cursor_that_is_not_of_this_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor: not a cursor of this list"):
         pagination.decode("tokens", cursor, str)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**300])
+def test_a_cursor_with_a_number_that_no_column_has_is_refused(number: int) -> None:
+    with pytest.raises(InvalidInput, match="cursor: not a cursor of this list"):
+        pagination.decode("events", made_up(f'["events",{number}]'), int)
 
 
 def test_a_cursor_has_room_for_the_longest_name() -> None:

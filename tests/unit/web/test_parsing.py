@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -46,6 +47,8 @@ def errors_of(action: Any) -> dict[str, str]:
         (b'{"a": {"b": ["x", "\\u0000"]}}', "a.b[1]", "NUL"),
         (b'{"a": "\\ud800"}', "a", "lone surrogate"),
         (b'{"a\\u0000b": 1}', "a\\u0000b", "NUL"),
+        (b'{"a\\ud800b": 1}', "a\\ud800b", "lone surrogate"),
+        (b'{"a\\ud800": 1, "a\\ud800": 1}', "a\\ud800", "given twice"),
         (b'{"' + b"k" * 5000 + b'": "\\u0000"}', "k" * 300 + "…", "NUL"),
         (b"[" * 17 + b"]" * 17, "[0]" * 16, "nested deeper than 16"),
         (b"[" * 100_000 + b"]" * 100_000, "body", "nested deeper than 16"),
@@ -65,6 +68,19 @@ def test_a_body_may_have_256_kib_and_sixteen_levels() -> None:
     with pytest.raises(PayloadTooLarge):
         jsontext.load(b" " * (parsing.BODY_BYTES_MAX + 1))
     assert jsontext.load(b"[" * 16 + b"]" * 16)
+
+
+@pytest.mark.rule("A11")
+@pytest.mark.parametrize("many", [[0] * 10_000, {str(number): 0 for number in range(10_000)}])
+def test_a_long_key_above_many_values_costs_no_more_than_its_body(many: Any) -> None:
+    raw = json.dumps({"k" * 10_000: many}).encode()
+    tracemalloc.start()
+    try:
+        jsontext.load(raw)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(raw)
 
 
 def test_ordinary_json_is_what_it_says() -> None:
