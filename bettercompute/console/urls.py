@@ -3,6 +3,7 @@
 from django.urls import path
 
 from bettercompute.console import audit, home, pool, preferences, signin
+from bettercompute.console.policies import views as policies
 from bettercompute.console.tokens import views as tokens
 from outbox import console as events
 from outbox.webhooks import console as webhooks
@@ -29,6 +30,13 @@ urlpatterns = [
     path("tokens/new", tokens.new, name="token-new"),
     path("tokens/<str:token_id>", tokens.detail, name="token"),
     path("tokens/<str:token_id>/revoke", tokens.revoke, name="token-revoke"),
+    path("policies", policies.index, name="policies"),
+    path("policies/new", policies.new, name="policy-new"),
+    path("policies/shipped", policies.shipped, name="policies-shipped"),
+    path("policies/<str:policy_id>", policies.detail, name="policy"),
+    path("policies/<str:policy_id>/enable", policies.enable, name="policy-enable"),
+    path("policies/<str:policy_id>/disable", policies.disable, name="policy-disable"),
+    path("policies/<str:policy_id>/delete", policies.delete, name="policy-delete"),
     path("usage", usage.index, name="usage"),
     path("usage.csv", usage.download, name="usage-csv"),
     path("reserve", reservations.reserve, name="reserve"),

@@ -241,18 +241,33 @@ def _check_one(line: int, statement: str) -> Json:
         raise InvalidPolicy(line, f"at most {CONDITIONS_MAX} when and unless are allowed")
     result = cedarpy.validate_policies(statement, _schema())
     if not result.validation_passed:
-        found = "; ".join(
-            error.error.removeprefix("for policy `policy0`, ") for error in result.errors[:3]
-        )
-        raise InvalidPolicy(line, found)
+        # The engine says the same of each action, in any order.
+        said = {_OF_AN_ACTION.sub("", error.error) for error in result.errors}
+        found = "; ".join(sorted(each.removeprefix("for policy `policy0`, ") for each in said)[:3])
+        raise InvalidPolicy(_nearest(line, statement, found), found)
     return document
+
+
+_OF_AN_ACTION = re.compile(r' for Action::"[^"]+"')
+_NAMED = re.compile(r"`([A-Za-z_]\w*)`|condition: ([A-Za-z_]\w*)")
+
+
+def _nearest(line: int, statement: str, said: str) -> int:
+    """The line of what the engine names in a statement; its first where it names nothing there."""
+    code = {position for position, _ in _code(statement)}
+    for match in _NAMED.finditer(said):
+        for found in re.finditer(rf"\b{match[1] or match[2]}\b", statement):
+            if found.start() in code:
+                return line + statement.count("\n", 0, found.start())
+    return line
 
 
 def _parse_one(line: int, statement: str) -> Json:
     try:
         text = cedarpy.policies_to_json_str(statement)
     except ValueError as error:
-        raise InvalidPolicy(line, f"this is not a Cedar policy: {error}") from error
+        wrong = f"this is not a Cedar policy: {error}"
+        raise InvalidPolicy(_nearest(line, statement, wrong), wrong) from error
     try:
         parsed = json.loads(text)
         cedarpy.PolicySet.from_json_str(text)  # as it will be compiled

@@ -35,6 +35,7 @@ _GROUPS = (
     (
         "Rules",
         (
+            ("policies", "Policies", "policies", _EVERYBODY),
             ("audit", "Audit", "audit", _ADMINS),
             ("admin", "Operator admin", "admin:index", _OPERATORS),
         ),

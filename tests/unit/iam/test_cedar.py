@@ -55,9 +55,18 @@ def test_there_are_examples() -> None:
                 '// a comment; with a semicolon\n@message("; not an end")\n'
                 "forbid(principal, action, resource) when { context.gpu > 1 };"
             ),
-            2,
-            "attribute `gpu`",
+            3,
+            "attribute `gpu` in context not found$",
         ),
+        (
+            (
+                "forbid(principal, action, resource)\n"
+                'when { "gpux" == context.region || // gpux\n  context.gpux > 1 };'
+            ),
+            3,
+            "attribute `gpux`",
+        ),
+        ("forbid(principal, action, resource)\nwhen { true }\nunles { false };", 3, "unles"),
         ('forbid(principal, action, resource) when { context.gpus > "8" };', 1, "expected Long"),
         (
             'permit(principal, action == Action::"compute:beds:create", resource);',
