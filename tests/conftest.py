@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
 from pytest_django.plugin import DjangoDbBlocker
 
 from bettercompute import clock as clock_module
@@ -98,13 +99,33 @@ def _start_of_time(request: pytest.FixtureRequest) -> Iterator[None]:
         needs_commit = transactional or {"transactional_db", "live_server"} & set(
             request.fixturenames
         )
+        assert not (needs_commit and "module_database" in request.fixturenames), "it cannot commit"
         request.getfixturevalue("transactional_db" if needs_commit else "db")
-        clock_module.follow_sim_clock()
-        clock_module.set_sim_clock(START)
-        # Kept by the process: the ids may be of rows that a test before this one rolled back.
-        ContentType.objects.clear_cache()
+        _begin()
     yield
     failpoints.disarm()
+
+
+def _begin() -> None:
+    clock_module.follow_sim_clock()
+    clock_module.set_sim_clock(START)
+    # Kept by the process: the ids may be of rows that a test before this one rolled back.
+    ContentType.objects.clear_cache()
+
+
+@pytest.fixture(scope="module")
+def module_database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """For what many tests of a module start from and is dear to make: it is made once.
+
+    A transaction around the module's tests. That of each test lies within it, so what a test did is
+    undone behind it; what lies in the process, such as a row's object, is not.
+    """
+    around = transaction.atomic()
+    around._from_testcase = True  # as Django marks its own: no block of the product
+    with django_db_blocker.unblock(), around:
+        _begin()
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture

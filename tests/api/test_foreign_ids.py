@@ -7,7 +7,7 @@ is answered exactly as what does not: nobody learns another tenant's ids.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.support import cast, make, routes, valid_requests, webhooks
 from tests.support.cast import Api
 
 pytestmark = [
-    pytest.mark.django_db(transaction=True),
+    pytest.mark.django_db,
     pytest.mark.case(24),
     pytest.mark.rule("R38"),
 ]
@@ -52,7 +52,15 @@ class Theirs:
 
 
 @pytest.fixture
-def theirs() -> Theirs:
+def theirs(made: Theirs) -> Theirs:
+    """What there is for all tests, asked by a token of this one's."""
+    mallory = cast.api("mallory")
+    mallory.get("/whoami")  # writes last_used_at, once
+    return replace(made, mallory=mallory)
+
+
+@pytest.fixture(scope="module")
+def made(module_database: None) -> Theirs:
     """One of everything that has an id."""
     alice, pool = cast.caller("alice"), make.pool()
     reservation = make.active(alice, pool)
@@ -85,8 +93,7 @@ def theirs() -> Theirs:
         "delivery_id": delivery.pk,
     }
     mallory = cast.api("mallory")
-    mallory.get("/whoami")  # writes last_used_at, once
-    mallory.get("/events/stream")  # and which cluster positions are of
+    mallory.get("/events/stream")  # writes which cluster positions are of, once
     return Theirs(mallory, cast.tenant("globex").pk, ids)
 
 

@@ -21,13 +21,36 @@ pytestmark = [pytest.mark.django_db, pytest.mark.rule("A3", "A5", "A11", "R2")]
 OF_NO_TENANT = {"/whoami", "/leases", "/selfcheck", "/policies/examples"}
 NULL_MEANS = {("/api/v1/feeds", "poolId")}  # a feed of one's own
 
+# What no body may be, and where the refusal says it is wrong.
+BROKEN = [
+    (b"{", "body"),
+    (b"\xff", "body"),
+    (b"[]", "body"),
+    (b"null", "body"),
+    (b'"text"', "body"),
+    (b"17", "body"),
+    (b'{"tenantId": NaN}', "body"),
+    (b'{"tenantId": 1e999}', "body"),
+    (b'{"tenantId": ' + b"9" * 5000 + b"}", "body"),
+    (b'{"tenantId": "a", "tenantId": "b"}', "tenantId"),
+    (b'{"tenantId": "a\\u0000b"}', "tenantId"),
+    (b'{"tenantId": "\\ud800"}', "tenantId"),
+    (b'{"deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "body"),
+    (b'{"deep": ' + b"[" * 20 + b"]" * 20 + b"}", "deep" + "[0]" * 15),
+]
+
+
+@pytest.fixture(scope="module")
+def ids(module_database: None) -> tuple[str, str, str]:
+    """Of acme, a pool and a node; no test here changes anything of them."""
+    pool = supply.pool()
+    return cast.tenant("acme").pk, pool.pk, supply.node(pool).pk
+
 
 @pytest.fixture
-def world() -> World:
+def world(ids: tuple[str, str, str]) -> World:
     """Alice, who is acme's admin, with a pool and a node."""
-    pool = supply.pool()
-    node = supply.node(pool)
-    made = World(cast.api("alice"), cast.tenant("acme").pk, pool.pk, node.pk)
+    made = World(cast.api("alice"), *ids)
     made.api.get("/whoami")  # writes last_used_at, once
     return made
 
@@ -63,31 +86,14 @@ def send(
 
 
 @pytest.mark.parametrize("case", WRITES, ids=name)
-@pytest.mark.parametrize(
-    ("raw", "field"),
-    [
-        (b"{", "body"),
-        (b"\xff", "body"),
-        (b"[]", "body"),
-        (b"null", "body"),
-        (b'"text"', "body"),
-        (b"17", "body"),
-        (b'{"tenantId": NaN}', "body"),
-        (b'{"tenantId": 1e999}', "body"),
-        (b'{"tenantId": ' + b"9" * 5000 + b"}", "body"),
-        (b'{"tenantId": "a", "tenantId": "b"}', "tenantId"),
-        (b'{"tenantId": "a\\u0000b"}', "tenantId"),
-        (b'{"tenantId": "\\ud800"}', "tenantId"),
-        (b'{"deep": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "body"),
-        (b'{"deep": ' + b"[" * 20 + b"]" * 20 + b"}", "deep" + "[0]" * 15),
-    ],
-    ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else None,
-)
 def test_a_broken_body_changes_nothing(
-    world: World, unchanged: list[Any], case: tuple[str, routes.Route], raw: bytes, field: str
+    world: World, unchanged: list[Any], case: tuple[str, routes.Route]
 ) -> None:
     unchanged.append(valid_requests.snapshot())
-    refused(send(world, case, raw), field=field)
+    for raw, field in BROKEN:
+        answer = send(world, case, raw)
+        assert answer.status_code == 400, raw[:20]
+        refused(answer, field=field)
 
 
 @pytest.mark.parametrize("case", WRITES, ids=name)

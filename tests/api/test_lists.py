@@ -11,12 +11,12 @@ from bettercompute.iam import policies
 from bettercompute.web import pagination
 from pools import budgets
 from pools.budgets import NewBudget
-from tests.api.test_foreign_ids import FORBID, Theirs, path_of, theirs
+from tests.api.test_foreign_ids import FORBID, Theirs, made, path_of, theirs
 from tests.support import cast, conformance, make, routes, valid_requests
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("A5")]
 
-__all__ = ["theirs"]
+__all__ = ["made", "theirs"]
 
 #: Why these have one page.
 WHOLE = {

@@ -5,7 +5,7 @@ Each route and method of the product is in one of the tables below, so a new one
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,7 +68,13 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def world(made: World) -> World:
+    """The one of all tests, asked by a token of this one's."""
+    return replace(made, api=cast.api("alice"))
+
+
+@pytest.fixture(scope="module")
+def made(module_database: None) -> World:
     pool = make.pool()
     alice = cast.caller("alice")
     reservation = make.active(alice, pool, leaseSeconds=600)

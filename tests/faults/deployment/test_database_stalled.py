@@ -15,6 +15,7 @@ from tests.support.deployment.trial import Recovery, Trial
 DISK_MIB = 400
 FULL_SECONDS = 8.0
 STALL_SECONDS_MAX = 60.0  # the self-check speaks after 30
+CHECK_SECONDS = 3.0  # between two self-checks, which read everything
 
 Report = Callable[[Recovery], None]
 
@@ -40,7 +41,10 @@ def test_a_stranger_s_open_transaction_only_holds_events_back(
             pid = stranger.info.backend_pid
             asked = sum(load.tally.values())
             found = waiting.until(
-                lambda: _named(services, "outbox.horizon"), "the self-check", STALL_SECONDS_MAX
+                lambda: _named(services, "outbox.horizon"),
+                "the self-check",
+                STALL_SECONDS_MAX,
+                pause=CHECK_SECONDS,
             )
             held_back = services.undelivered()
             stranger.rollback()

@@ -50,8 +50,8 @@ class Deaf:
         """Forget it."""
 
 
-@pytest.fixture
-def world() -> World:
+@pytest.fixture(scope="module", autouse=True)
+def world(module_database: None) -> World:
     """Acme with a pool, a node, an active and a waiting reservation; and what surrounds them."""
     pool = make.pool(nodes=1, quota_gpus=64)
     node = Node.objects.get(pool=pool)

@@ -10,12 +10,21 @@ PAUSE_SECONDS = 0.1
 WITHIN_SECONDS = 120.0
 
 
-def until(condition: Callable[[], T], what: str, within: float = WITHIN_SECONDS) -> T:
-    """Wait until the condition is met and answer what it answered; the deadline is generous."""
+def until(
+    condition: Callable[[], T],
+    what: str,
+    within: float = WITHIN_SECONDS,
+    *,
+    pause: float = PAUSE_SECONDS,
+) -> T:
+    """Wait until the condition is met and answer what it answered; the deadline is generous.
+
+    ``pause`` is between two looks: one that costs more than a statement wants a longer one.
+    """
     deadline = time.monotonic() + within
     while not (met := condition()):
         assert time.monotonic() < deadline, f"waited {within:.0f} s in vain for {what}"
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause)
     return met
 
 
