@@ -1,13 +1,17 @@
-"""What is read of an answer's head. Pure."""
+"""What is read of an answer: its head, and what may be shown of its body. Pure."""
 
 import email.utils
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from bettercompute import redaction
+
 GONE = 410
 RETRY_AFTER_MAX = timedelta(days=365)  # more is no wish, and none that a timedelta need bear
+# The first bytes of a character of UTF-8, at an end where the others are missing.
+_HALF = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
 _SECONDS = re.compile(r"[0-9]{1,10}\Z")
 
 
@@ -52,3 +56,19 @@ def retry_after(found: Head, *, now: int) -> timedelta | None:
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(max(wait, timedelta()), RETRY_AFTER_MAX)
+
+
+def whole(body: bytes, *, cut: bool) -> bytes:
+    """The first of a body, without the character that it has only half of where it was cut."""
+    return _HALF.sub(b"", body) if cut else body
+
+
+def without(signatures: Sequence[str], *, of: bytes) -> bytes:
+    """A body without these: there are receivers that answer what they were sent.
+
+    The slashes of base64 may be escaped, as some writers of JSON do.
+    """
+    for signature in signatures:
+        for spelled in (signature, signature.replace("/", "\\/")):
+            of = of.replace(spelled.encode(), redaction.REDACTED.encode())
+    return of

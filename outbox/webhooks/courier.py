@@ -113,7 +113,7 @@ class Courier:
         self._thread.start()
 
     def stop(self) -> None:
-        """End: what is under way has some seconds; what has not come back then is given back."""
+        """End: what is under way has some seconds; what has not come back then is broken off."""
         self._stopping.set()
         self.wake()
         if self._thread is not None:
@@ -164,7 +164,8 @@ class Courier:
         while self._flights and time.monotonic() < until:
             self._write_down(self._collect(until - time.monotonic()))
         self._write_down([])
-        deliveries.unclaim([flight.claim for flight in self._flights])
+        now = time.monotonic()
+        deliveries.break_off([(flight.claim, now - flight.since) for flight in self._flights])
 
     def _collect(self, seconds: float) -> list[Flight]:
         """What came back, waiting so long for the first."""

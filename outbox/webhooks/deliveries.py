@@ -19,7 +19,7 @@ from bettercompute.states import EndpointState
 from bettercompute.telemetry import tracing
 from bettercompute.wire.events import Event
 from outbox.models import DeliveryStatus, Lane
-from outbox.webhooks import answers, endpoints, schedule, sending, vault
+from outbox.webhooks import answers, endpoints, schedule, sending, signing, vault
 from outbox.webhooks.sending import Attempt, Failure
 
 DELIVERIES = sql.load(__package__, "deliveries")
@@ -29,8 +29,11 @@ SLOW_MS = 2_000  # an endpoint that takes longer has a slow one's slots
 #: Of one endpoint at once, by its lane.
 EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 32, Lane.SLOW: 1}
 
+_LOST = "Its worker ended while this was sent: what came of it is not known."
+_BROKEN_OFF = "Its worker was stopped before the answer came: what came of it is not known."
+
 # The signature would let whoever reads it here send the message as ours for some minutes.
-_UNSHOWN_HEADERS = {"webhook-signature"}
+_UNSHOWN_HEADERS = {signing.SIGNATURE_HEADER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,12 @@ class Result:
 def claim(lane: Lane, *, limit: int) -> list[Claim]:
     """Take up to so many deliveries of a lane; fair between its endpoints."""
     rows = DELIVERIES.all(
-        "claim", lane=lane.value, limit=limit, each=EACH_MAX[lane], seconds=CLAIM_SECONDS
+        "claim",
+        lane=lane.value,
+        limit=limit,
+        each=EACH_MAX[lane],
+        seconds=CLAIM_SECONDS,
+        lost=_LOST,
     )
     return [_claim(row) for row in rows]
 
@@ -114,12 +122,17 @@ def claim_test(endpoint_id: str, *, event: Event) -> Claim | None:
     return _claim(found)
 
 
-def unclaim(claims: Sequence[Claim]) -> None:
-    """Give back what was not sent."""
-    if claims:
-        DELIVERIES.run(
-            "unclaim", ids=[each.id for each in claims], numbers=[each.number for each in claims]
-        )
+def break_off(under_way: Sequence[tuple[Claim, float]]) -> None:
+    """Give back what was sent so many seconds ago, whose answer nobody here waits for any more."""
+    if not under_way:
+        return
+    DELIVERIES.run(
+        "break_off",
+        ids=[claim.id for claim, _ in under_way],
+        numbers=[claim.number for claim, _ in under_way],
+        latencies=[round(seconds * 1_000) for _, seconds in under_way],
+        said=_BROKEN_OFF,
+    )
 
 
 def result(claim: Claim, attempt: Attempt) -> Result:
@@ -139,18 +152,22 @@ def record(results: Sequence[Result]) -> None:
     judged = _judge_endpoints(results)  # first: endpoints are locked before deliveries
     ids = [each.claim.id for each in results]
     numbers = [each.claim.number for each in results]
-    waits = [each.wait for each in results]
-    statuses = [each.status.value for each in results]
-    DELIVERIES.run("finish", ids=ids, numbers=numbers, statuses=statuses, waits=waits)
+    DELIVERIES.run(
+        "finish",
+        ids=ids,
+        numbers=numbers,
+        urls=[each.claim.url for each in results],
+        statuses=[each.status.value for each in results],
+        waits=[each.wait for each in results],
+    )
     attempts = [each.attempt for each in results]
     DELIVERIES.run(
         "remember",
         ids=ids,
         numbers=numbers,
-        waits=waits,
         headers=[_shown_headers(each) for each in attempts],
         responses=[each.status for each in attempts],
-        heads=[_text(each.answer) for each in attempts],
+        heads=[_text(_shown_answer(each)) for each in attempts],
         latencies=[each.latency_ms for each in attempts],
         errors=[_text(each.message.encode("utf-8", "replace")) for each in attempts],
     )
@@ -173,6 +190,7 @@ def _judge_endpoints(results: Sequence[Result]) -> list[sql.Row]:
     return DELIVERIES.all(
         "health",
         ids=[each.endpoint_id for each in said],
+        urls=[each.url for each in said],
         succeeded=[each.succeeded for each in said],
         failed=[each.failed for each in said],
         slow=[each.slow for each in said],
@@ -192,6 +210,7 @@ def _disable_hopeless(judged: Sequence[sql.Row]) -> None:
 @dataclass(frozen=True, slots=True)
 class _Said:
     endpoint_id: str
+    url: str
     succeeded: bool
     failed: int
     slow: bool
@@ -200,10 +219,10 @@ class _Said:
 
 
 def _by_endpoint(results: Iterable[Result]) -> list[list[Result]]:
-    found: dict[str, list[Result]] = {}
+    found: dict[tuple[str, str], list[Result]] = {}
     for each in results:
         if not each.claim.test or each.gone:
-            found.setdefault(each.claim.endpoint_id, []).append(each)
+            found.setdefault((each.claim.endpoint_id, each.claim.url), []).append(each)
     return list(found.values())
 
 
@@ -219,6 +238,7 @@ def _said(results: Sequence[Result]) -> _Said:
         pause = schedule.pause(before, retry_after=asked_max)
     return _Said(
         endpoint_id=results[0].claim.endpoint_id,
+        url=results[0].claim.url,
         succeeded=succeeded,
         failed=len(failed),
         slow=any(each.attempt.latency_ms > SLOW_MS for each in results),
@@ -255,8 +275,14 @@ def _shown_headers(attempt: Attempt) -> str:
     return json.dumps(shown)
 
 
+def _shown_answer(attempt: Attempt) -> bytes:
+    header = attempt.request_headers.get(signing.SIGNATURE_HEADER, "")
+    signatures = [each.partition(",")[2] for each in header.split()]
+    return answers.without(signatures, of=answers.whole(attempt.answer, cut=attempt.answer_cut))
+
+
 def _text(answer: bytes) -> str:
-    """What came back, as text that can be stored, whatever it was."""
+    """As text that can be stored, whatever it was."""
     return answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 

@@ -9,7 +9,7 @@ WITH ready AS MATERIALIZED (
     SELECT e.id
       FROM webhook_endpoints AS e
      CROSS JOIN LATERAL (
-        SELECT d.next_at
+        SELECT d.next_at, webhook_owner_stays(e.owner_id, e.tenant_id) AS owner_stays
           FROM webhook_deliveries AS d
          WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.next_at <= compute_now()
            AND (d.claimed_until IS NULL OR d.claimed_until <= compute_now())
@@ -18,6 +18,7 @@ WITH ready AS MATERIALIZED (
      ) AS first
      WHERE e.state = 'enabled' AND e.lane = %(lane)s::text
        AND (e.paused_until IS NULL OR e.paused_until <= compute_now())
+       AND first.owner_stays
      ORDER BY first.next_at
      LIMIT %(limit)s::int
        FOR NO KEY UPDATE OF e SKIP LOCKED
@@ -41,16 +42,31 @@ WITH ready AS MATERIALIZED (
      ) AS oldest (id, next_at, place)
      ORDER BY oldest.place, oldest.next_at
      LIMIT %(limit)s::int
+), taken AS (
+    UPDATE webhook_deliveries AS d
+       SET attempts = d.attempts + 1,
+           claimed_until = compute_now() + make_interval(secs => %(seconds)s::double precision)
+      FROM due, webhook_endpoints AS e
+     WHERE d.id = due.id AND e.id = d.endpoint_id AND d.status = 'pending'
+       AND (d.claimed_until IS NULL OR d.claimed_until <= compute_now())
+    RETURNING d.id, d.attempts, d.attempts - d.attempts_before AS tries, d.event_id, d.body,
+              d.test, d.origin, old.claimed_until AS lapsed_at, e.id AS endpoint_id, e.url, e.lane,
+              e.failures, e.secret,
+              CASE WHEN e.previous_until > compute_now() THEN e.previous_secret ELSE '' END
+                  AS previous
+), lost AS (
+    -- Nobody said what came of the attempt before: its worker died, or may yet say so.
+    INSERT INTO webhook_attempts (delivery_id, number, started_at, request_headers, response_head,
+                                  latency_ms, error, retry_at)
+    SELECT id, attempts - 1, lapsed_at - make_interval(secs => %(seconds)s::double precision),
+           '{}', '', 0, %(lost)s::text, compute_now()
+      FROM taken
+     WHERE lapsed_at IS NOT NULL
+        ON CONFLICT (delivery_id, number) DO NOTHING
 )
-UPDATE webhook_deliveries AS d
-   SET attempts = d.attempts + 1,
-       claimed_until = compute_now() + make_interval(secs => %(seconds)s::double precision)
-  FROM due, webhook_endpoints AS e
- WHERE d.id = due.id AND e.id = d.endpoint_id AND d.status = 'pending'
-   AND (d.claimed_until IS NULL OR d.claimed_until <= compute_now())
-RETURNING d.id, d.attempts, d.attempts - d.attempts_before, d.event_id, d.body, d.test, d.origin,
-          e.id, e.url, e.lane, e.failures, e.secret,
-          CASE WHEN e.previous_until > compute_now() THEN e.previous_secret ELSE '' END;
+SELECT id, attempts, tries, event_id, body, test, origin, endpoint_id, url, lane, failures, secret,
+       previous
+  FROM taken;
 
 -- name: make_test
 -- One that a person asked for, taken up by who makes it.
@@ -77,17 +93,18 @@ SELECT d.id, d.attempts, d.attempts - d.attempts_before, d.event_id, d.body, d.t
  WHERE d.id = %(id)s::text;
 
 -- name: health
--- What a batch of attempts says of the endpoints that were called. Written where it says anything
--- new, and that it is well once a minute: an endpoint that takes everything costs no write.
+-- What a batch of attempts says of the endpoints that were called, unless they have another address
+-- by now. Written where it says anything new, and that it is well once a minute: an endpoint that
+-- takes everything costs no write.
 WITH said AS (
     SELECT *, CASE WHEN succeeded AND NOT slow THEN 'quick' ELSE 'slow' END AS lane
-      FROM unnest(%(ids)s::text[], %(succeeded)s::boolean[], %(failed)s::int[], %(slow)s::boolean[],
-                  %(pauses)s::interval[], %(gone)s::boolean[])
-           AS said (id, succeeded, failed, slow, pause, gone)
+      FROM unnest(%(ids)s::text[], %(urls)s::text[], %(succeeded)s::boolean[], %(failed)s::int[],
+                  %(slow)s::boolean[], %(pauses)s::interval[], %(gone)s::boolean[])
+           AS said (id, url, succeeded, failed, slow, pause, gone)
 ), worth_it AS (
-    SELECT e.id
+    SELECT said.*
       FROM webhook_endpoints AS e
-      JOIN said ON said.id = e.id
+      JOIN said ON said.id = e.id AND said.url = e.url
      WHERE NOT said.succeeded OR said.pause IS NOT NULL OR e.failures > 0
         OR e.failing_since IS NOT NULL OR e.lane <> said.lane
         OR coalesce(e.last_success_at <= compute_now() - interval '1 minute', true)
@@ -101,44 +118,69 @@ UPDATE webhook_endpoints AS e
                             THEN coalesce(e.failing_since, compute_now()) END,
        paused_until = compute_now() + said.pause,
        last_success_at = CASE WHEN said.succeeded THEN compute_now() ELSE e.last_success_at END
-  FROM said, worth_it
- WHERE e.id = said.id AND worth_it.id = e.id
+  FROM worth_it AS said
+ WHERE e.id = said.id
 RETURNING e.id, e.version, e.tenant_id, e.state, said.gone,
           coalesce(e.failing_since <= compute_now() - %(disable_after)s::interval, false);
 
 -- name: finish
 -- Only where it is still this attempt that is under way: a worker that was given up for dead must
--- not undo what another found out since.
+-- not undo what another found out since. What an address did not take that is not the endpoint's any
+-- more goes to the one it has now.
 UPDATE webhook_deliveries AS d
    SET status = result.status,
        next_at = CASE WHEN result.wait IS NULL THEN d.next_at ELSE compute_now() + result.wait END,
+       attempts_before = CASE WHEN result.moved THEN d.attempts ELSE d.attempts_before END,
        finished_at = CASE WHEN result.status = 'pending' THEN NULL ELSE compute_now() END,
        claimed_until = NULL
-  FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(statuses)s::text[], %(waits)s::interval[])
-       AS result (id, number, status, wait)
+  FROM (SELECT said.id, said.number, of.moved,
+               CASE WHEN of.moved THEN 'pending' ELSE said.status END AS status,
+               CASE WHEN of.moved THEN interval '0' ELSE said.wait END AS wait
+          FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(urls)s::text[], %(statuses)s::text[],
+                      %(waits)s::interval[])
+               AS said (id, number, url, status, wait)
+          JOIN webhook_deliveries AS sent ON sent.id = said.id
+          JOIN webhook_endpoints AS e ON e.id = sent.endpoint_id
+         CROSS JOIN LATERAL (SELECT said.status <> 'delivered' AND NOT sent.test
+                                AND said.url <> e.url) AS of (moved)
+       ) AS result
  WHERE d.id = result.id AND d.attempts = result.number AND d.status = 'pending';
 
 -- name: remember
--- What came of each attempt, also of one that came too late to count.
+-- What came of each attempt, also of one that came too late to count; it is known better than what
+-- was written down when its claim had lapsed.
 INSERT INTO webhook_attempts
        (delivery_id, number, started_at, request_headers, response_status, response_head,
         latency_ms, error, retry_at)
 SELECT d.id, said.number,
        compute_now() - make_interval(secs => said.latency_ms / 1000.0),
        said.headers::jsonb, said.response_status, said.head, said.latency_ms, said.error,
-       compute_now() + said.wait
+       CASE WHEN d.status = 'pending' AND d.attempts = said.number THEN d.next_at END
   FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(headers)s::text[], %(responses)s::int[],
-              %(heads)s::text[], %(latencies)s::int[], %(errors)s::text[], %(waits)s::interval[])
-       AS said (id, number, headers, response_status, head, latency_ms, error, wait)
+              %(heads)s::text[], %(latencies)s::int[], %(errors)s::text[])
+       AS said (id, number, headers, response_status, head, latency_ms, error)
   JOIN webhook_deliveries AS d ON d.id = said.id
-    ON CONFLICT (delivery_id, number) DO NOTHING;
+    ON CONFLICT (delivery_id, number) DO UPDATE
+   SET started_at = excluded.started_at, request_headers = excluded.request_headers,
+       response_status = excluded.response_status, response_head = excluded.response_head,
+       latency_ms = excluded.latency_ms, error = excluded.error, retry_at = excluded.retry_at;
 
--- name: unclaim
--- Taken up and not sent after all: the next worker has it at once, and the try does not count.
-UPDATE webhook_deliveries AS d
-   SET claimed_until = NULL, attempts = d.attempts - 1
-  FROM unnest(%(ids)s::text[], %(numbers)s::int[]) AS claim (id, number)
- WHERE d.id = claim.id AND d.attempts = claim.number AND d.status = 'pending';
+-- name: break_off
+-- Under way when its worker had to stop: the next worker sends it at once. It may have arrived.
+WITH given_back AS (
+    UPDATE webhook_deliveries AS d
+       SET claimed_until = NULL
+      FROM unnest(%(ids)s::text[], %(numbers)s::int[], %(latencies)s::int[])
+           AS claim (id, number, latency_ms)
+     WHERE d.id = claim.id AND d.attempts = claim.number AND d.status = 'pending'
+    RETURNING d.id, d.attempts, claim.latency_ms
+)
+INSERT INTO webhook_attempts (delivery_id, number, started_at, request_headers, response_head,
+                              latency_ms, error, retry_at)
+SELECT id, attempts, compute_now() - make_interval(secs => latency_ms / 1000.0), '{}', '',
+       latency_ms, %(said)s::text, compute_now()
+  FROM given_back
+    ON CONFLICT (delivery_id, number) DO NOTHING;
 
 -- name: again
 -- Sent again by request, with a schedule of its own; what is on its way stays so.

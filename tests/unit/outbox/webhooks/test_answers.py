@@ -56,3 +56,18 @@ def test_the_first_of_a_repeated_header_counts() -> None:
 )
 def test_only_2xx_takes_a_message(status: int, taken: bool) -> None:
     assert answers.Head(status, {}).taken is taken
+
+
+@given(st.text(max_size=20), st.integers(min_value=0, max_value=80))
+def test_of_a_text_that_is_cut_whole_characters_are_left(text: str, at: int) -> None:
+    first = text.encode("utf-8", "replace")[:at]
+    found = answers.whole(first, cut=True)
+    assert text.encode("utf-8", "replace").decode().startswith(found.decode())
+    assert len(first) - len(found) < 4
+    assert answers.whole(first, cut=False) == first
+
+
+def test_signatures_that_come_back_are_not_shown() -> None:
+    body = rb'{"one": "v1,ab/c+d=", "escaped": "v1,ab\/c+d=", "other": "v1,xyz="}'
+    shown = b'{"one": "v1,[redacted]", "escaped": "v1,[redacted]", "other": "v1,[redacted]"}'
+    assert answers.without(["ab/c+d=", "xyz="], of=body) == shown
