@@ -85,6 +85,8 @@ class Act:
     detail: dict[str, Any] = field(default_factory=dict)
     decided: Decided | None = None
     refusal: ApiError | None = None
+    #: what is done now, where that says more than what was decided
+    step: str = ""
     #: acts within this one, each of which came to an end of its own
     parts: list["Act"] = field(default_factory=list)
     _entries: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Act:
     def name(self) -> str:
         """What it is called in the audit."""
         decided = "" if self.decided is None else self.decided.action
-        return decided or self.action or self.origin.asked
+        return self.step or decided or self.action or self.origin.asked
 
     @property
     def subject(self) -> Thing:
@@ -186,6 +188,24 @@ def attempt(action: str, about: Thing) -> None:
     act = current()
     if act is not None:
         act.action, act.about = action, about
+
+
+@contextmanager
+def called(action: str, **detail: Any) -> Iterator[None]:
+    """Call by this name, and tell with this detail, what the present act does inside.
+
+    For what publishes an event, and is audited with it, but is decided on by a broader name.
+    """
+    act = current()
+    if act is None:
+        yield
+        return
+    before = act.step, act.detail
+    act.step, act.detail = action, {**act.detail, **detail}
+    try:
+        yield
+    finally:
+        act.step, act.detail = before
 
 
 def mention(**detail: Any) -> None:

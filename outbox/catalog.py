@@ -161,8 +161,8 @@ class WebhookDisabled(EventData):
     reason: Literal["request", "gone", "failing", "owner-left"]
 
 
-class WebhookTest(EventData):
-    """Which webhook is tried."""
+class WebhookChanged(EventData):
+    """Which webhook it is."""
 
     webhook_id: str
 
@@ -357,15 +357,27 @@ TYPES: tuple[EventType, ...] = (
         {"resource": "gpuMilli", "max": 256_000},
     ),
     EventType(
+        "webhook.enabled",
+        "A webhook is sent what happens again, and what waited for it.",
+        WebhookChanged,
+        {"webhookId": "whk_a"},
+    ),
+    EventType(
         "webhook.disabled",
         "A webhook is sent nothing any more.",
         WebhookDisabled,
         {"webhookId": "whk_a", "reason": "failing"},
     ),
     EventType(
+        "webhook.deleted",
+        "A webhook is no more; nothing that waited for it is sent.",
+        WebhookChanged,
+        {"webhookId": "whk_a"},
+    ),
+    EventType(
         "webhook.test",
         "Somebody tries a webhook; sent to that one alone, and in no list of events.",
-        WebhookTest,
+        WebhookChanged,
         {"webhookId": "whk_a"},
     ),
 )

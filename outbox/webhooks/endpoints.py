@@ -13,7 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from bettercompute import clock, errors, ids, sql, transitions
+from bettercompute import acts, clock, errors, ids, sql, transitions
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.iam import access, decisions
@@ -138,12 +138,16 @@ def update(
             )
             assert row is not None
             version = row[0]
-        wanted = state if enabled is None else _state(enabled)
-        if wanted != state:
+        wanted = EndpointState(state) if enabled is None else _state(enabled)
+        if wanted != state or columns["url"] != stored.url:
+            ENDPOINTS.run("hurry", id=endpoint_id)
+        told = {"changed": sorted(changes), "enabled": enabled}
+        if wanted == state:
+            record("update", endpoint_id, tenant_id=tenant_id, **told)
+        else:
             _set_enabled(endpoint_id, version, enabled=wanted == EndpointState.ENABLED)
-            if wanted == EndpointState.DISABLED:
-                tell_disabled(endpoint_id, tenant_id=tenant_id, reason=REQUEST)
-        record("update", endpoint_id, tenant_id=tenant_id, changed=sorted(changes), enabled=enabled)
+            with acts.called(_name("update"), **told):
+                _tell(endpoint_id, wanted, tenant_id=tenant_id)
     return WebhookEndpoint.objects.get(pk=endpoint_id)
 
 
@@ -156,7 +160,6 @@ def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None 
     get(caller, endpoint_id, action=MANAGE)
     with transaction.atomic(durable=True):
         version, state, tenant_id, *_ = _lock(endpoint_id, if_match)
-        record("delete", endpoint_id, tenant_id=tenant_id)
         transitions.move(
             ENDPOINT,
             row_id=endpoint_id,
@@ -165,6 +168,8 @@ def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None 
             after=EndpointState.DELETED,
             values={"secret": "", "previous_secret": "", "previous_until": None},
         )
+        with acts.called(_name("delete")):
+            _tell(endpoint_id, EndpointState.DELETED, tenant_id=tenant_id)
 
 
 def rotate_secret(
@@ -192,7 +197,7 @@ def rotate_secret(
 def disable(endpoint_id: str, *, version: int, tenant_id: str | None, reason: str) -> None:
     """Send nothing more, on our own account; in the caller's transaction, which has it locked."""
     _set_enabled(endpoint_id, version, enabled=False, reason=reason)
-    tell_disabled(endpoint_id, tenant_id=tenant_id, reason=reason)
+    _tell(endpoint_id, EndpointState.DISABLED, tenant_id=tenant_id, reason=reason)
 
 
 def disable_by_operator(endpoint_id: str) -> None:
@@ -224,20 +229,27 @@ def disable_deserted() -> int:
     return done
 
 
-def tell_disabled(endpoint_id: str, *, tenant_id: str | None, reason: str) -> None:
-    """Publish that nothing is sent to it any more, and why."""
-    events.publish(
-        "webhook.disabled",
-        tenant_id=tenant_id or "",
-        subject=f"webhook/{endpoint_id}",
-        data={"webhookId": endpoint_id, "reason": reason},
-    )
-
-
 def record(verb: str, endpoint_id: str, *, tenant_id: str | None, **detail: object) -> None:
     """Who did this to a webhook, without its address: that may have a secret in it."""
     about = Thing("webhook", endpoint_id)
-    entries.record(f"compute:webhooks:{verb}", about, tenant_id=tenant_id or "", **detail)
+    entries.record(_name(verb), about, tenant_id=tenant_id or "", **detail)
+
+
+def _name(verb: str) -> str:
+    return f"compute:webhooks:{verb}"
+
+
+def _tell(
+    endpoint_id: str, state: EndpointState, *, tenant_id: str | None, reason: str = REQUEST
+) -> None:
+    """Publish that it is enabled, disabled or deleted now; with that, who did it is recorded."""
+    why = {"reason": reason} if state == EndpointState.DISABLED else {}
+    events.publish(
+        f"webhook.{state}",
+        tenant_id=tenant_id or "",
+        subject=f"webhook/{endpoint_id}",
+        data={"webhookId": endpoint_id, **why},
+    )
 
 
 def _require(caller: Caller, action: str, endpoint: WebhookEndpoint) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from outbox.models import WebhookDelivery, WebhookEndpoint
+from bettercompute.audit.models import Entry
+from outbox.models import Event, WebhookDelivery, WebhookEndpoint
 from outbox.webhooks import endpoints, resending
 from tests.support import cast
 from tests.support.receivers import receiver
@@ -203,6 +204,51 @@ def test_a_span_is_sent_again_what_failed_or_all_of_it_and_a_bounded_number(
     assert problem["details"]["errors"][0]["path"] == "to"
     api.send("PATCH", f"/webhooks/{made['id']}", {"tenantId": acme, "enabled": False})
     cast.problem(ask(), 409, "INVALID_STATE")
+
+
+@pytest.mark.rule("A6")
+def test_each_act_on_a_webhook_is_one_entry_and_its_state_an_event(door, acme):
+    api = cast.api("alice")
+    path = f"/webhooks/{make(api, door, acme)['id']}"
+
+    def change(**body):
+        return api.send("PATCH", path, {"tenantId": acme, **body})
+
+    acts = {
+        "webhook.disabled": change(enabled=False),
+        "webhook.enabled": change(enabled=True, description="to the chat"),
+        "": change(enabled=True),
+        "webhook.deleted": api.send("DELETE", f"{path}?tenantId={acme}"),
+    }
+    for published, answer in acts.items():
+        told = Entry.objects.get(request_id=answer["X-Request-Id"])
+        assert told.action == f"compute:webhooks:{'delete' if 'deleted' in published else 'update'}"
+        assert told.detail.get("events", []) == ([published] if published else [])
+    changed = Entry.objects.get(request_id=acts["webhook.enabled"]["X-Request-Id"])
+    assert (changed.detail["changed"], changed.detail["enabled"]) == (["description"], True)
+    happened = Event.objects.filter(type__startswith="webhook.").order_by("seq")
+    assert [event.type for event in happened] == [name for name in acts if name]
+
+
+def test_what_waits_for_its_next_try_is_sent_at_once_to_another_address_or_when_enabled(
+    clock, door, acme
+):
+    api = cast.api("alice")
+    made = make(api, door, acme, eventTypes=["pool.*"])
+    path = f"/webhooks/{made['id']}"
+    publish()
+    dispatched()
+    door.answers(500)
+    for wanted in ({"url": f"{door.url}new"}, {"enabled": False}, {"enabled": True}):
+        send()
+        api.send("PATCH", path, {"tenantId": acme, **wanted})
+        row = WebhookDelivery.objects.get()
+        assert (row.next_at, row.attempts_before) == (clock.now(), row.attempts)
+    assert row.attempts == 2
+    api.send("PATCH", path, {"tenantId": acme, "description": "to the chat"})
+    send()
+    api.send("PATCH", path, {"tenantId": acme, "description": "to nobody", "enabled": True})
+    assert WebhookDelivery.objects.get().next_at > clock.now()
 
 
 def test_the_deleted_is_not_found_by_anything_and_takes_its_secret_along(door, acme):

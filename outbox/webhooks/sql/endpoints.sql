@@ -36,6 +36,14 @@ UPDATE webhook_endpoints
  WHERE id = %(id)s::text
 RETURNING version;
 
+-- name: hurry
+-- What waits for its next try need not wait: the endpoint has another address, or is enabled again.
+-- Few wait so: while an endpoint takes nothing, one at a time is tried.
+UPDATE webhook_deliveries
+   SET next_at = compute_now(), attempts_before = attempts
+ WHERE endpoint_id = %(id)s::text AND status = 'pending' AND next_at > compute_now()
+   AND (claimed_until IS NULL OR claimed_until <= compute_now());
+
 -- name: rotate
 UPDATE webhook_endpoints
    SET secret = %(secret)s::text,
