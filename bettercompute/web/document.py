@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from bettercompute import errors
-from bettercompute.web import problems
+from bettercompute.web import links, problems
 from bettercompute.wire.problems import Problem
 
 Json = dict[str, Any]
@@ -27,6 +27,8 @@ are refused.
 that version (412 otherwise); a read with `If-None-Match` is 304 where nothing has changed.
 
 **Lists** are `{items, nextCursor}`: ask again with `cursor` for what follows, until it is null.
+
+**Links** of an answer say what can be done with what it names, and what of it goes where.
 
 **Limits.** Each token, and each account in the console's session, may send so many requests a
 second; `RateLimit` says what is left, 429 comes with `Retry-After`. Bodies have at most 256 KiB and
@@ -103,6 +105,7 @@ def complete(result: Json, **_: object) -> Json:
         if method == "get" and "application/json" in _content(operation, "200"):
             _make_conditional(operation)
         _add_examples(operation)
+    links.add([each for _, each in _operations(result)], components["schemas"])
     result["tags"] = [
         {"name": name, "description": said} for name, said in TAGS.items() if name in used
     ]
