@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import JSONObject
 
 from bettercompute import clock, errors, sql, states
@@ -32,6 +32,8 @@ class Filters:
     states: tuple[ReservationState, ...] = ()
     pool_id: str | None = None
     series_id: str | None = None
+    #: of each series only the occurrence that comes first in these states
+    folds_series: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ def page(
         rows = rows.filter(_behind(rows, cursor))
     if filters.states:
         rows = rows.filter(state__in=filters.states)
+    if filters.folds_series:
+        rows = rows.exclude(Exists(_earlier(filters)))
     found = list(_with_parts(rows).order_by("-created_at", "-id")[: limit + 1])
     more = len(found) > limit
     standing = places.of(found[:limit])
@@ -164,6 +168,15 @@ def _behind(rows: QuerySet[Reservation], cursor: str) -> Q:
         raise errors.InvalidInput.at("cursor", "must be the nextCursor of an earlier page")
     created_at, last_id = last
     return Q(created_at__lt=created_at) | Q(created_at=created_at, id__lt=last_id)
+
+
+def _earlier(filters: Filters) -> QuerySet[Reservation]:
+    """The occurrences that stand for this one in a list that folds series."""
+    return Reservation.objects.filter(
+        series_id=OuterRef("series_id"),
+        state__in=filters.states,
+        occurrence_at__lt=OuterRef("occurrence_at"),
+    )
 
 
 def placed_answer(row: Reservation, allocations: Sequence[Allocation]) -> wire.Reservation:

@@ -21,7 +21,7 @@ def several(found: Sequence[Pool], quotas_: Sequence[Quota], reader: Reader) -> 
             str(pool.nodes),
             ", ".join(map(_kind, pool.devices)),
             Cell(str(pool.free), "green" if pool.free else "yellow"),
-            _next_free(pool, reader),
+            "now" if pool.free else reader.moment(pool.next_free_at),
         )
         for pool in found
     ]
@@ -47,7 +47,7 @@ def one(pool: Pool, lying: Fragmentation, reader: Reader) -> Shown:
             ("Nodes", str(pool.nodes)),
             ("Devices", ", ".join(map(_kind, pool.devices)) or "none"),
             ("Free now", f"{pool.free} of {pool.total}"),
-            ("Next free", _next_free(pool, reader)),
+            ("Next free", "" if pool.free else reader.moment(pool.next_free_at)),
             ("Placer", pool.placer),
             ("At most", _span(limits.max_duration_ms)),
             ("Ahead by", _span(limits.max_ahead_ms)),
@@ -99,10 +99,6 @@ def _scope(quota: Quota, reader: Reader) -> str:
 
 def _kind(devices: PoolDevices) -> str:
     return " ".join(filter(None, [f"{devices.total} × {devices.model}", devices.profile]))
-
-
-def _next_free(pool: Pool, reader: Reader) -> str:
-    return "" if pool.free else reader.moment(pool.next_free_at)
 
 
 def _span(milliseconds: int | None) -> str:

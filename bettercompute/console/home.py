@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from bettercompute import clock
-from bettercompute.pages import chips, moments, parts, rendering, visitors
+from bettercompute.pages import chips, moments, parts, rendering, repeats, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.states import ReservationState
 from bettercompute.wire.reservations import Reservation
@@ -17,6 +18,8 @@ from reservations import queries
 from reservations.pages import calendar, presentation
 from reservations.pages.presentation import Row as ReservationRow
 from reservations.queries import Filters
+from reservations.series import queries as series
+from reservations.series.queries import Outline
 
 SHOWN_MAX = 20
 _HELD = (ReservationState.BINDING, ReservationState.ACTIVE)
@@ -37,15 +40,25 @@ class Page:
 @visitors.required
 def home(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """The first page after signing in."""
-    found = queries.page(visitor.caller, Filters(states=chips.LIVE), limit=SHOWN_MAX)
+    shown = Filters(states=chips.LIVE, folds_series=True)
+    found = queries.page(visitor.caller, shown, limit=SHOWN_MAX)
     items = sorted(found.items, key=_soonest)
+    repeating = {item.series_id for item in items if item.series_id is not None}
+    outlines = series.outlines(repeating, chips.LIVE)
     names = calendar.names(items)
     page = Page(
         headline=_headline(items),
         subline=_subline(items, visitor),
         attention=tuple(n for item in items for n in presentation.attention(item, names)),
         holdings=tuple(
-            presentation.row(item, names, now=visitor.now, zone=visitor.zone) for item in items
+            presentation.row(
+                item,
+                names,
+                now=visitor.now,
+                zone=visitor.zone,
+                series=_series(item, outlines.get(item.series_id or "")),
+            )
+            for item in items
         ),
         pools=pools.rows(visitor),
     )
@@ -55,6 +68,15 @@ def home(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def _soonest(item: Reservation) -> tuple[bool, int, str]:
     """What has a window first, by its start."""
     return item.during is None, item.during.start if item.during else item.created_at, item.id
+
+
+def _series(item: Reservation, outline: Outline | None) -> parts.Link | None:
+    """What repeats is one line: its next occurrence, and how many more there are."""
+    if outline is None:
+        return None
+    more = f", {outline.count - 1:,} more" if outline.count > 1 else ""
+    href = reverse("series-detail", args=[item.series_id])
+    return parts.Link(href, f"{repeats.text(outline.rule)}{more}")
 
 
 def _headline(items: Sequence[Reservation]) -> str:

@@ -108,6 +108,16 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolOption:
+    """A pool to choose; ``only`` is ``gpu`` or ``mig`` where it has no other class of device."""
+
+    value: str
+    label: str
+    chosen: bool
+    only: str
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The form as a template prints it."""
 
@@ -127,7 +137,7 @@ class View:
     gang_topology: Field
     lease: Field
     repeat: Field
-    pools: tuple[Option, ...]
+    pools: tuple[PoolOption, ...]
     classes: tuple[Option, ...]
     topologies: tuple[Option, ...]
     gang_topologies: tuple[Option, ...]
@@ -143,7 +153,7 @@ def read(data: Mapping[str, str], *, supplies: Sequence[Supply]) -> Entry:
     entry = Entry(**given)
     if not entry.pool and supplies:
         entry = replace(entry, pool=supplies[0].id)
-    return entry if "device_class" in given else _fitting_class(entry, supplies)
+    return _fitting_class(entry, supplies)
 
 
 def _clean(text: str) -> str:
@@ -151,11 +161,20 @@ def _clean(text: str) -> str:
 
 
 def _fitting_class(entry: Entry, supplies: Sequence[Supply]) -> Entry:
-    """A pool of nothing but MIG slices starts with one of these chosen."""
-    kinds = next((supply.kinds for supply in supplies if supply.id == entry.pool), ())
-    if kinds and all(kind.device_class is DeviceClass.MIG for kind in kinds):
-        return replace(entry, device_class=DeviceClass.MIG, profile=kinds[0].profile)
-    return entry
+    """Of a pool with one class of device nobody chooses: the form shows no other."""
+    pool = next((supply for supply in supplies if supply.id == entry.pool), None)
+    only = None if pool is None else _only_class(pool)
+    if pool is None or only is None:
+        return entry
+    profiles = [kind.profile for kind in pool.kinds]
+    is_fitting = only is DeviceClass.GPU or entry.profile in profiles
+    return replace(entry, device_class=only, profile=entry.profile if is_fitting else profiles[0])
+
+
+def _only_class(supply: Supply) -> DeviceClass | None:
+    """The one class that all its devices have; None where there are several, or no devices."""
+    classes = {kind.device_class for kind in supply.kinds}
+    return classes.pop() if len(classes) == 1 else None
 
 
 def parse(entry: Entry, *, tenant_id: str, now: datetime, zone: tzinfo) -> Parsed:
@@ -316,7 +335,7 @@ def view(entry: Entry, wrong: Mapping[str, str], *, supplies: Sequence[Supply]) 
     return View(
         key=entry.key,
         **inputs,
-        pools=parts.options(((s.id, _pool_label(s)) for s in supplies), entry.pool),
+        pools=tuple(_pool_option(supply, entry) for supply in supplies),
         classes=parts.options(CLASSES, entry.device_class),
         topologies=parts.options(TOPOLOGIES, entry.topology),
         gang_topologies=parts.options(GANG_TOPOLOGIES, entry.gang_topology),
@@ -328,6 +347,16 @@ def view(entry: Entry, wrong: Mapping[str, str], *, supplies: Sequence[Supply]) 
 
 def _is_more_given(entry: Entry) -> bool:
     return any((entry.nodes, entry.vcpu, entry.memory, entry.lease))
+
+
+def _pool_option(supply: Supply, entry: Entry) -> PoolOption:
+    only = _only_class(supply)
+    return PoolOption(
+        value=supply.id,
+        label=_pool_label(supply),
+        chosen=supply.id == entry.pool,
+        only="" if only is None else only.name.lower(),
+    )
 
 
 def _pool_label(supply: Supply) -> str:

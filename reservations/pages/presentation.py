@@ -46,6 +46,7 @@ class Row:
     nodes: str
     countdown: parts.Countdown
     meter: parts.Meter | None
+    series: parts.Link | None  # where it stands for all that are to come of a series
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ def row(
     now: datetime,
     zone: tzinfo,
     with_owner: bool = False,
+    series: parts.Link | None = None,
 ) -> Row:
     """One line of a list."""
     return Row(
@@ -121,6 +123,7 @@ def row(
         nodes=_nodes(shown, names),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
+        series=series,
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from decimal import Decimal
 
 from bettercompute import spreadsheets
 from bettercompute.pages import moments, parts
@@ -144,7 +143,12 @@ def _groups(row: Row, choice: Choice, names: Names) -> tuple[str, ...]:
 
 
 def _hours(milli_hours: int) -> str:
-    return parts.number(milli_hours / 1_000) or "0"
+    return _aligned(milli_hours / 1_000)
+
+
+def _aligned(hours: float) -> str:
+    """With two decimals each, so that points stand below each other; the file has them all."""
+    return f"{round(hours, 2) + 0:,.2f}"  # + 0: no minus before a zero
 
 
 def _budget(balance: Balance, names: Names, *, now: datetime, zone: tzinfo) -> BudgetLine:
@@ -154,10 +158,10 @@ def _budget(balance: Balance, names: Names, *, now: datetime, zone: tzinfo) -> B
         name=budget.name,
         scope=pool,
         when=moments.window(balance.span.start, balance.span.end, now=now, zone=zone),
-        used=_amount(balance.used),
-        reserved=_amount(balance.reserved),
-        left=_amount(balance.left),
-        amount=_amount(balance.amount),
+        used=_aligned(spending.gpu_hours(balance.used)),
+        reserved=_aligned(spending.gpu_hours(balance.reserved)),
+        left=_aligned(spending.gpu_hours(balance.left)),
+        amount=_aligned(spending.gpu_hours(balance.amount)),
         meter=_meter(balance),
     )
 
@@ -171,7 +175,3 @@ def _meter(balance: Balance) -> parts.Meter:
         added=round(balance.reserved),
     )
     return line.meter
-
-
-def _amount(milli_seconds: Decimal) -> str:
-    return parts.number(spending.gpu_hours(milli_seconds)) or "0"

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from bettercompute import clock
-from bettercompute.pages import chips, moments, parts, repeats
+from bettercompute.pages import chips, moments, parts, repeats, zones
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
@@ -40,7 +40,8 @@ class ListPage:
 class OccurrenceRow:
     """One occurrence; where it has not begun it can be skipped, alone or with what follows."""
 
-    when: str
+    when: str  # by the clock of the series, as it was asked for
+    here: str  # by the reader's, where that shows another time
     chip: chips.Chip
     why: str
     href: str
@@ -56,6 +57,7 @@ class Page:
     id: str
     repeats: str
     chip: chips.Chip
+    clock: str
     facts: tuple[parts.Fact, ...]
     conditions: tuple[str, ...]
     occurrences: tuple[OccurrenceRow, ...]
@@ -89,7 +91,7 @@ def _row(each: Series, pools: dict[str, str], now: datetime, zone: tzinfo) -> Ro
         repeats=_repeats(each),
         pool=pools.get(each.pool_id, each.pool_id),
         chip=chips.SERIES[each.state],
-        next_start=_moment(each.next_start, now, zone),
+        next_start=_moment(each, each.next_start, now, zone),
         unbooked=str(each.unbooked) if each.unbooked else "",
     )
 
@@ -108,14 +110,15 @@ def page(
         parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
         parts.Fact("Repeats", _repeats(shown)),
         parts.Fact("By the clock of", shown.time_zone),
-        parts.Fact("Next", _moment(shown.next_start, now, zone)),
-        parts.Fact("Cut short from", _moment(shown.cut_at, now, zone)),
+        parts.Fact("Next", _moment(shown, shown.next_start, now, zone)),
+        parts.Fact("Cut short from", _moment(shown, shown.cut_at, now, zone)),
         parts.Fact("Not booked yet", str(shown.unbooked) if shown.unbooked else ""),
     ]
     return Page(
         id=shown.id,
         repeats=_repeats(shown),
         chip=chips.SERIES[shown.state],
+        clock=shown.time_zone,
         facts=tuple(fact for fact in facts if fact.value),
         conditions=tuple(condition.message for condition in shown.conditions),
         occurrences=tuple(_occurrence(each, shown, now, zone) for each in shown.occurrences),
@@ -132,8 +135,11 @@ def _occurrence(
     coming = start > now and each.state in (None, S.PENDING, S.PLACED)
     cut = reverse("series-cancel", args=[shown.id]) + f"?from={each.start}"
     booked = each.reservation_id is not None
+    own = _own_zone(shown)
+    when, here = (moments.window(start, end, now=now, zone=each) for each in (own, zone))
     return OccurrenceRow(
-        when=moments.window(start, end, now=now, zone=zone),
+        when=when,
+        here="" if here == when else f"{here} by your clock",
         chip=chips.UNBOOKED if each.state is None else chips.reservation(each.state),
         why=each.message or "" if each.state in (None, S.EXPIRED) else "",
         href=reverse("reservation", args=[each.reservation_id]) if booked else "",
@@ -159,7 +165,7 @@ def cancelling(
         if each.start >= since_ms and each.state in (None, S.PENDING, S.PLACED)
     ]
     over = shown.state is not SeriesState.ACTIVE
-    what = f"{_repeats(shown)} from {moments.text(since, now=now, zone=zone)} on" if since else ""
+    what = f"{_repeats(shown)} from {_moment(shown, since_ms, now, zone)} on" if since else ""
     return ending_page.Page(
         title="It is already over" if over else f"Cancel {what or _repeats(shown)}?",
         what=_repeats(shown),
@@ -184,7 +190,15 @@ def _repeats(shown: Series) -> str:
     return f"{told[:1].upper()}{told[1:]}"
 
 
-def _moment(milliseconds: int | None, now: datetime, zone: tzinfo) -> str:
+def _moment(shown: Series, milliseconds: int | None, now: datetime, zone: tzinfo) -> str:
+    """By the clock of the series; by the reader's beside it, where that shows another time."""
     if milliseconds is None:
         return ""
-    return moments.text(clock.from_ms(milliseconds), now=now, zone=zone)
+    at, own = clock.from_ms(milliseconds), _own_zone(shown)
+    told, here = (moments.text(at, now=now, zone=each) for each in (own, zone))
+    return told if told == here else f"{told} {shown.time_zone} ({here} by your clock)"
+
+
+def _own_zone(shown: Series) -> tzinfo:
+    """Its zone; one that this machine does not know is read as UTC, and named as it is."""
+    return zones.named(shown.time_zone) or UTC

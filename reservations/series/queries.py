@@ -1,6 +1,6 @@
 """Reads of series: one with its occurrences, and a page."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -65,6 +65,27 @@ def occurrences(series: Series) -> list[Reservation]:
     ahead = list(found.filter(occurrence_at__gt=ComputeNow()).order_by("occurrence_at")[:SHOWN_MAX])
     past = found.filter(occurrence_at__lte=ComputeNow()).order_by("-occurrence_at")
     return [*reversed(past[:PAST_SHOWN_MAX]), *ahead]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How a series repeats, and how many of its occurrences are in the states asked for."""
+
+    rule: str
+    count: int
+
+
+def outlines(series_ids: Collection[str], states: Sequence[str]) -> dict[str, Outline]:
+    """The outlines of these series, by id: one query, none for none."""
+    if not series_ids:
+        return {}
+    among = Q(occurrences__state__in=states)
+    found = Series.objects.filter(pk__in=series_ids)
+    counted = found.annotate(count=Count("occurrences", filter=among))
+    return {
+        series_id: Outline(rule, count)
+        for series_id, rule, count in counted.values_list("pk", "rule", "count")
+    }
 
 
 def page(

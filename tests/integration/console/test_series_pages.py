@@ -98,6 +98,39 @@ def test_a_series_is_listed_and_shown_with_each_occurrence(bob: Client, pool: Po
     assert cast.session("mallory").get(f"/series/{series.pk}").status_code == 404
 
 
+def test_times_are_by_the_clock_of_the_series_and_by_the_readers_beside(
+    bob: Client, pool: Pool
+) -> None:
+    series = repeating.opened(pool, "FREQ=DAILY;COUNT=2")  # at 15:00 in Berlin
+    here = f"/series/{series.pk}"
+    shown = text(bob.get(here))
+    assert "by the clock of Europe/Berlin" in shown
+    assert re.search(r"Wed 4 Mar 15:00 – 16:00</a><span[^>]*>Wed 4 Mar 14:00 – 15:00 by", shown)
+    assert "15:00 Europe/Berlin (tomorrow 14:00 by your clock)" in text(bob.get("/series"))
+    bob.cookies["zone"] = "Europe/Berlin"
+    shown = text(bob.get(here))
+    assert "Wed 4 Mar 15:00 – 16:00" in shown
+    assert "by your clock" not in shown
+
+
+@pytest.mark.rule("U1")
+def test_at_home_a_series_is_one_line_with_its_next_occurrence(bob: Client, pool: Pool) -> None:
+    once = make.reservation(cast.caller("bob"), pool, start="2026-03-03T09:00:00Z", duration="1h")
+    series = repeating.opened(pool, "FREQ=DAILY;COUNT=30")
+    assert len(set(repeating.states(series)) & {"placed"}) == 1
+    first, second, *_ = repeating.occurrences(series)
+    home = text(bob.get("/"))
+    assert f'href="/reservations/{once.pk}"' in home
+    assert f'href="/reservations/{first.pk}"' in home
+    assert f'href="/reservations/{second.pk}"' not in home
+    more = len(repeating.occurrences(series)) - 1
+    assert f'<a href="/series/{series.pk}">daily, 30 times, {more} more</a>' in home
+    bob.post(f"/reservations/{first.pk}/cancel")
+    home = text(bob.get("/"))
+    assert f'href="/reservations/{second.pk}"' in home
+    assert f"daily, 30 times, {more - 1} more" in home
+
+
 def test_an_occurrence_is_skipped_and_the_rest_cancelled(bob: Client, pool: Pool) -> None:
     series = repeating.opened(pool, "FREQ=DAILY;COUNT=4")
     second = clocks.to_ms(repeating.at("2026-03-04T15:00"))

@@ -43,7 +43,9 @@ def test_usage_is_shown_by_what_is_chosen(alice: Client, pool: Pool) -> None:
     assert "No budget limits what your tenant reserves." in page
     assert f"2026-03-02 {pool.name} 2.07 0.07 In all 2.07 0.07" in page
     page = text(alice.get("/usage?span=7d&by=&by=owner"))
-    assert re.search(r"Owner GPU-hours Of them idle (alice 2 0 bob|bob 0.07 0.07 alice)", page)
+    assert re.search(
+        r"Owner GPU-hours Of them idle (alice 2.00 0.00 bob|bob 0.07 0.07 alice)", page
+    )
     assert "GPU-hours Of them idle 2.07 0.07" in text(alice.get("/usage?by="))
     assert "2.07" in text(alice.get("/usage?span=forever&by=nothing"))
     assert "Nothing was used" in text(cast.session("mallory").get("/usage"))
@@ -71,8 +73,8 @@ def test_budgets_say_what_is_left(alice: Client, pool: Pool) -> None:
     make.reservation(cast.caller("alice"), pool, gpus=1, duration="3h")
     budgets.create(tenant_id, NewBudget(name="here", gpu_milli_hours=5_000, pool=pool))
     page = text(alice.get("/usage"))
-    assert re.search(r"lab All pools .* 2.07 3 4.93 10 ", page)
-    assert re.search(rf"here {pool.name} .* 2.07 3 -0.07 5 ", page)
+    assert re.search(r"lab All pools .* 2.07 3.00 4.93 10.00 ", page)
+    assert re.search(rf"here {pool.name} .* 2.07 3.00 -0.07 5.00 ", page)
 
 
 def test_the_form_says_above_it_that_the_budget_has_no_room(alice: Client, pool: Pool) -> None:

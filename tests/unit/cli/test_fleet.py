@@ -95,7 +95,7 @@ def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serv
     assert result.code == 0
     assert result.out == (
         "NAME  ID         REGION   NODES  DEVICES    FREE  NEXT FREE\n"
-        "main  pool_main  eu-west  2      16 × H100  12\n"
+        "main  pool_main  eu-west  2      16 × H100  12    now\n"
         "mig   pool_mig   eu-west  2      16 × H100  0     today 11:00\n"
         "\n"
         "QUOTA     OF                 USED  MAX\n"
