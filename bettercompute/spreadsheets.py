@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 Cell = str | int | float
 
-# What spreadsheets take for a formula at the beginning of a cell.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What spreadsheets take for a formula at the beginning of a cell, or leave out before one; some take
+# the wide signs of East Asian keyboards for the others.
+_FORMULA = (*"=+-@", *"\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 def written(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -11,6 +11,7 @@ the logged digests tell.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 SEALS = sql.load(__package__, "seals")
 
+_RUN = re.compile(r"\[(-?\d+),(-?\d+)\)")
 ENTRIES_PER_SEAL_MAX = 5_000
 SEALS_PER_TURN_MAX = 20
 FORGOTTEN_PER_TURN_MAX = 200
@@ -84,6 +86,17 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append((number, number + 1))
     return "{" + ",".join(f"[{start},{end})" for start, end in runs) + "}"
+
+
+def covered(members: str) -> tuple[int, int]:
+    """Of a multirange: how many whole numbers it has, and what is behind the last of them.
+
+    One without an end has more than any seal.
+    """
+    runs = [(int(start), int(end)) for start, end in _RUN.findall(members)]
+    if _RUN.sub("", members).strip("{,}"):
+        return -1, -1
+    return sum(end - start for start, end in runs), max((end for _, end in runs), default=0)
 
 
 def _seal_next() -> int:

@@ -101,6 +101,8 @@ def chain(found: Found, before: Link | None, link: Link) -> None:
         return
     if link.removed_at is not None and not _grew_old(link.sealed_at, link.removed_at):
         found.wrong.append(f"the entries of seal {link.number} were taken out too soon")
+    if not _says_what_it_covers(before, link):
+        found.wrong.append(f"seal {link.number} is said to cover what it does not")
     key = keys.known().get(link.key_id)
     if key is None:
         found.keys_lost.add(link.key_id)
@@ -144,6 +146,12 @@ def entry(found: Found, values: dict[str, Any]) -> None:
     expected = keys.mac(key, entries.canonical(values))
     if not hmac.compare_digest(expected, bytes(values["mac"])):
         found.wrong.append(f"entry {values['id']} is not as it was written")
+
+
+def _says_what_it_covers(before: Link | None, link: Link) -> bool:
+    """Or whatever is entered there would be passed by for sealed, and could go without a trace."""
+    count, end = sealing.covered(link.members)
+    return count == link.count and link.upto == max(end, 0 if before is None else before.upto)
 
 
 def _grew_old(sealed_at: datetime, removed_at: datetime) -> bool:

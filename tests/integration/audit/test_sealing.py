@@ -122,6 +122,11 @@ class TestSeals:
             "UPDATE audit_entries SET mac = sha256(mac) WHERE id = %(id)s",
             "DELETE FROM audit_seals WHERE number = 1",
             "UPDATE audit_seals SET count = 1, members = '{[1,2)}' WHERE number = 2",
+            "UPDATE audit_seals SET upto = upto + 1000000 WHERE number = 1",
+            "UPDATE audit_seals SET upto = upto + 1000000",
+            "UPDATE audit_seals SET members = members + '{[5000000,6000000)}' WHERE number = 2",
+            "UPDATE audit_seals SET members = members + '{[5000000,)}' WHERE number = 2",
+            "UPDATE audit_seals SET members = members - members WHERE number = 2",
             "UPDATE audit_seals SET removed_at = compute_now() WHERE number = 1",
             "UPDATE audit_seals SET removed_at = compute_now() + interval '1 year'",
         ],
@@ -146,7 +151,10 @@ class TestSeals:
         root = sealing.root((each.seq, bytes(each.mac)) for each in left)
         with without_triggers() as cursor:
             cursor.execute("DELETE FROM audit_entries WHERE id = %s", [ids[1]])
-            cursor.execute("UPDATE audit_seals SET count = 2, root = %s", [root])
+            members = sealing.ranges([each.seq for each in left])
+            cursor.execute(
+                "UPDATE audit_seals SET count = 2, root = %s, members = %s", [root, members]
+            )
         assert found() == ["The audit was tampered with: seal 1 is not as it was made."]
         with pytest.raises(CommandError, match="seal 1 is not as it was made"):
             call_command("audit_verify")
