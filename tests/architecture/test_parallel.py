@@ -1,10 +1,11 @@
 """The suite on several processes: each has services of its own, and slow files come first."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.support import parallel
+from tests.support import collecting, parallel
 
 
 @pytest.fixture
@@ -81,3 +82,23 @@ def test_deployments_share_a_worker_and_other_files_are_dealt_out() -> None:
     assert scope(unused, f"{one}::t") == scope(unused, f"{other}::t[x]")
     assert scope(unused, "tests/unit/test_a.py::A::t") == "tests/unit/test_a.py"
     assert scope(unused, "tests/unit/test_b.py::t") == "tests/unit/test_b.py"
+
+
+def collected(directory: pytest.Directory, number: int) -> list[str]:
+    """In which order one of two processes goes through a directory."""
+    hook = collecting.FromElsewhere(number, 2).pytest_make_collect_report(directory)
+    next(hook)
+    with pytest.raises(StopIteration) as end:
+        hook.send(SimpleNamespace(passed=True, result=["a", "b", "c", "d"]))
+    return end.value.value.result
+
+
+def test_processes_begin_to_collect_at_different_files_and_agree_in_the_end() -> None:
+    directory = pytest.Directory.__new__(pytest.Dir)
+    assert collected(directory, 0) == ["a", "b", "c", "d"]
+    assert collected(directory, 1) == ["c", "d", "a", "b"]
+
+    names = ["c::2", "c::1", "d::1", "a::1", "b::1"]
+    items = [SimpleNamespace(path=Path(name[0]), name=name) for name in names]
+    next(collecting.FromElsewhere(1, 2).pytest_collection_modifyitems(items))
+    assert [item.name for item in items] == ["a::1", "b::1", "c::2", "c::1", "d::1"]
