@@ -44,7 +44,7 @@ def test_the_pooler_and_then_postgresql_behind_it_are_killed(
     report(recovery)
 
 
-@pytest.mark.long  # without the pooler: test_processes_killed
+@pytest.mark.long  # without the pooler: test_one_plane
 @pytest.mark.rule("C24", "C29", "C30", "C40")
 @pytest.mark.case(32)
 def test_a_worker_killed_behind_the_pooler_leaves_nothing_held(

@@ -104,27 +104,6 @@ def test_a_worker_killed_inside_its_transaction(running: Trial, report: Report) 
     report(recovery)
 
 
-@pytest.mark.rule("C1", "C26", "C28", "C40")
-@pytest.mark.case(34)
-def test_a_worker_killed_between_its_commit_and_the_queue_s_acknowledgement(
-    running: Trial, report: Report
-) -> None:
-    services = running.deployment
-    (plane,) = services.planes
-    plane.worker.stop()
-    with running.load(seed=13):
-        plane.worker.start(wait=False, environment={"DEPLOYMENT_DIES_AT": "work.reconciled"})
-        waiting.until(plane.worker.has_ended, "the worker to kill itself")
-        # It is done, and the queue does not know: whoever comes next does it again.
-        assert services.sql("SELECT 1 FROM work_queue WHERE claimed_until IS NOT NULL")
-        since = time.monotonic()
-        plane.worker.start(wait=False)
-        recovery = running.recovered("worker killed between commit and acknowledgement", since)
-    running.prove()
-    report(recovery)
-    assert plane.worker.alive()
-
-
 @pytest.mark.long  # without load: tests/faults/nodes/test_gateway_process.py
 @pytest.mark.rule("C1", "C37", "C38", "C40")
 def test_the_gateway_killed(running: Trial, report: Report) -> None:
@@ -173,6 +152,25 @@ def test_a_gateway_whose_clock_is_an_hour_wrong(running: Trial, report: Report, 
         plane.gateway.application = ""
         plane.gateway.start()
     report(recovery)
+
+
+@pytest.mark.long  # it waits for what is missed to be missed: coordination/test_checks.py
+@pytest.mark.rule("C39")
+def test_what_has_died_is_named_and_nothing_else(running: Trial) -> None:
+    services = running.deployment
+    (plane,) = services.planes
+    waiting.until(lambda: services.wrong() == {}, "all to be well")
+    try:
+        plane.beat.kill()
+        waiting.until(lambda: set(services.wrong()) == {"beat.ticking"}, "the beat to be missed")
+        plane.worker.kill()
+        waiting.until(
+            lambda: set(services.wrong()) == {"beat.ticking", "workers.alive"},
+            "the worker to be missed",
+        )
+    finally:
+        plane.start()
+    waiting.until(lambda: services.wrong() == {}, "all to be well again")
 
 
 def _silence(services: Deployment, node_id: str) -> None:

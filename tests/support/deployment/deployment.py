@@ -161,6 +161,17 @@ class Deployment:
         """What the product's self-check says, of lateness too."""
         return self.operator.ask("findings")
 
+    def wrong(self) -> dict[str, str]:
+        """What an operator is told by the API that is not well."""
+        answer = self.client(who="olga").get("/api/v1/selfcheck")
+        if answer.status_code != 200:
+            return {"none": answer.text}
+        return {
+            check["check"]: finding["message"]
+            for check in answer.json()["checks"]
+            for finding in check["findings"]
+        }
+
     def deliveries(self) -> list[Delivery]:
         """What the sink of the workers was told, in order."""
         return list(delivered.read(delivered.path(self.home)))

@@ -1,7 +1,11 @@
-"""PostgreSQL stopped and killed under load: nothing is half done, nothing is lost (C40)."""
+"""One control plane: well, without its database for a while, its worker killed (C39, C40).
+
+Under load nothing is half done and nothing is lost.
+"""
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -22,8 +26,6 @@ _LEASES = "SELECT name, owner, epoch FROM leases ORDER BY name"
 _LIVE_LEASES = (
     "SELECT name, owner, epoch FROM leases WHERE expires_at > compute_now() ORDER BY name"
 )
-
-
 _HELD = "SELECT state, lease_until FROM reservations WHERE id = %s"
 
 
@@ -32,6 +34,29 @@ def running() -> Iterator[Trial]:
     """One control plane on a PostgreSQL that keeps what it acknowledged."""
     with deployment.started(durable=True) as started, trial.of(started) as made:
         yield made
+
+
+@pytest.mark.rule("C39")
+def test_a_live_system_keeps_every_promise_and_says_who_leads(running: Trial) -> None:
+    services = running.deployment
+    told: dict[str, str] = {}
+
+    def all_is_well() -> bool:
+        nonlocal told
+        told = services.wrong()
+        return told == {}
+
+    try:
+        waiting.until(all_is_well, "all to be well")
+    except AssertionError as late:
+        raise AssertionError(told) from late
+    assert services.findings() == []
+    (plane,) = services.planes
+    leases: list[dict[str, Any]] = services.client(who="olga").get("/api/v1/leases").json()["items"]
+    assert {lease["note"].rpartition(" ")[2] for lease in leases if lease["held"]} >= {
+        str(plane.worker.pid)
+    }
+    assert [lease["name"] for lease in leases if not lease["held"]] == []
 
 
 @pytest.mark.rule("C1", "C33", "C38", "C40")
@@ -77,6 +102,43 @@ def test_postgresql_killed_under_load(running: Trial, report: Report) -> None:
     running.prove()
     report(recovery)
     assert services.sql(_SILENCE) == []
+
+
+@pytest.mark.rule("C39")
+def test_a_database_that_hangs_makes_no_probe_hang(running: Trial) -> None:
+    services = running.deployment
+    (plane,) = services.planes
+    services.postgres.pause()
+    try:
+        for server in (plane.web, plane.gateway):
+            # The client itself gives up long before a hung probe would answer.
+            assert server.status("/readyz") == 503
+            assert server.status("/healthz") == 200
+    finally:
+        services.postgres.resume()
+    for server in (plane.web, plane.gateway):
+        waiting.until(lambda server=server: server.status("/readyz") == 200, "it to be ready")
+
+
+@pytest.mark.rule("C1", "C26", "C28", "C40")
+@pytest.mark.case(34)
+def test_a_worker_killed_between_its_commit_and_the_queue_s_acknowledgement(
+    running: Trial, report: Report
+) -> None:
+    services = running.deployment
+    (plane,) = services.planes
+    plane.worker.stop()
+    with running.load(seed=13):
+        plane.worker.start(wait=False, environment={"DEPLOYMENT_DIES_AT": "work.reconciled"})
+        waiting.until(plane.worker.has_ended, "the worker to kill itself")
+        # It is done, and the queue does not know: whoever comes next does it again.
+        assert services.sql("SELECT 1 FROM work_queue WHERE claimed_until IS NOT NULL")
+        since = time.monotonic()
+        plane.worker.start(wait=False)
+        recovery = running.recovered("worker killed between commit and acknowledgement", since)
+    running.prove()
+    report(recovery)
+    assert plane.worker.alive()
 
 
 def _refuses(services: Deployment, alice: httpx2.Client) -> None:
