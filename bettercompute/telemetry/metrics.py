@@ -1,7 +1,7 @@
 """What processes count and time, for Prometheus. Rows are not counted here but read at a scrape.
 
 Labels are words of ours: routes, states, kinds. Never an id, a path as it was asked for, a tenant,
-or anything else that a client chooses (docs/decisions/0020).
+or anything else that a client chooses (docs/decisions/0019).
 """
 
 from contextlib import AbstractContextManager
