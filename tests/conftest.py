@@ -14,7 +14,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from bettercompute import clock as clock_module
 from bettercompute import durations, failpoints
-from tests.support.collecting import pytest_collection_finish, pytest_configure
+from tests.support.collecting import pytest_configure, pytest_runtestloop
 from tests.support.deployment.recoveries import pytest_terminal_summary
 from tests.support.emptying import quick_emptying
 from tests.support.lock_order import lock_order_guard
@@ -28,9 +28,9 @@ from tests.support.session_state import session_state_guard
 
 __all__ = [
     "lock_order_guard",  # C19: every test with a database is watched
-    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_runtestloop",
     "pytest_terminal_summary",
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_make_scheduler",

@@ -11,7 +11,6 @@ import pytest
 gc.disable()
 
 
-@pytest.hookimpl
 def pytest_configure(config: pytest.Config) -> None:
     """A process among others begins at a place of its own."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
@@ -20,8 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FromElsewhere(number, count))
 
 
-@pytest.hookimpl
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Leave all that there is by now out of every collection of garbage to come."""
     gc.freeze()
     gc.enable()
