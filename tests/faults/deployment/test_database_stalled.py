@@ -16,6 +16,7 @@ DISK_MIB = 400
 FULL_SECONDS = 8.0
 STALL_SECONDS_MAX = 60.0  # the self-check speaks after 30
 CHECK_SECONDS = 3.0  # between two self-checks, which read everything
+CALM_RATE = 3.0  # operations a second, while only time has to pass
 
 Report = Callable[[Recovery], None]
 
@@ -39,7 +40,7 @@ def test_a_stranger_s_open_transaction_only_holds_events_back(
         with _stranger(services) as stranger:
             stranger.execute("SELECT pg_current_xact_id()")  # it may write: so events may hide
             pid = stranger.info.backend_pid
-            asked = sum(load.tally.values())
+            load.rate, asked = CALM_RATE, sum(load.tally.values())
             found = waiting.until(
                 lambda: _named(services, "outbox.horizon"),
                 "the self-check",
@@ -47,6 +48,7 @@ def test_a_stranger_s_open_transaction_only_holds_events_back(
                 pause=CHECK_SECONDS,
             )
             held_back = services.undelivered()
+            load.rate = trial.RATE
             stranger.rollback()
         since = time.monotonic()
         told = waiting.how_long(

@@ -47,7 +47,7 @@ def test_a_live_system_keeps_every_promise_and_says_who_leads(running: Trial) ->
         return told == {}
 
     try:
-        waiting.until(all_is_well, "all to be well")
+        waiting.until(all_is_well, "all to be well", pause=1.0)
     except AssertionError as late:
         raise AssertionError(told) from late
     assert services.findings() == []
