@@ -148,3 +148,25 @@ def test_the_theme_and_the_copy_button_work_under_the_strict_policy(
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert complaints == []
+
+
+@pytest.mark.rule("U6")
+def test_a_token_is_shown_once_whatever_is_pressed_then(open_page: Open) -> None:
+    cast.account("bob")
+    page = open_page("bob", "/tokens/new")
+    page.get_by_label("Name").fill("nightly")
+    page.get_by_role("button", name="Make it").click()
+    shown = page.get_by_text(re.compile("^bct_"))
+    expect(shown).to_be_visible()
+    page.get_by_role("link", name="API tokens").first.click()
+    page.go_back()
+    expect(page.get_by_role("heading", name="nightly")).to_be_visible()
+    expect(shown).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("heading", name="nightly")).to_be_visible()
+    expect(shown).to_have_count(0)
+    page.go_back()
+    page.go_forward()
+    expect(shown).to_have_count(0)
+    page.goto("/tokens")
+    expect(page.get_by_role("link", name="nightly")).to_have_count(1)

@@ -39,11 +39,12 @@ def paths(transactional_db: None) -> dict[str, str]:
     ahead = make.reservation(alice, pool, gpus=2, start="2026-03-03T09:00:00Z", duration="1d")
     make.reservation(bob, pool, gpus=8, duration="12h")
     make.reservation(bob, big, gpus=6, duration="12h")
-    waiting = make.reservation(alice, pool, gpus=8, duration="2h")
-    waiting = make.reservation(alice, pool, gpus=8, duration="2h")
+    given_up, waiting = (make.reservation(alice, pool, gpus=8, duration="2h") for _ in range(2))
     webhook, _ = endpoints.create(
         alice, Draft("http://127.0.0.1:1025/hook", "builds", ["reservation.*", "node.cordoned"])
     )
+    browser = cast.session("alice", check_csrf=False)  # what is done in the console is in the audit
+    browser.post(f"/reservations/{given_up.pk}/cancel")
     tried = _tried(alice, webhook.pk)
     token, _ = tokens.create(alice, name="nightly")
     policy = policies.create(alice, draft=policies.Draft("freeze", cedar.examples()[0].text))
