@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 Cell = str | int | float
 
-# What spreadsheets take for a formula at the beginning of a cell, or leave out before one; some take
-# the wide signs of East Asian keyboards for the others.
+# What spreadsheets take for a formula at the beginning of a cell, or leave out before it. Some
+# take the wide signs of East Asian keyboards, too.
 _FORMULA = (*"=+-@", *"\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 
 

@@ -268,19 +268,16 @@ def redeliver(
 def _redeliver(
     client: "Client", webhook_id: str, start_ms: int, end_ms: int, *, everything: bool
 ) -> tuple[int, bool]:
-    """What failed in a span, a thousand at a time; how many, and whether some are left.
-
-    What was delivered is asked for once: it would be there to be sent again each time.
-    """
-    count, more = 0, True
-    for _ in range(1 if everything else ROUNDS_MAX):
+    """A span, a thousand at a time; how many were sent again, and whether some are left."""
+    count, cursor = 0, None
+    for _ in range(ROUNDS_MAX):
         done = client.webhooks.redeliver_range(
-            webhook_id, start_ms=start_ms, end_ms=end_ms, everything=everything
+            webhook_id, start_ms=start_ms, end_ms=end_ms, everything=everything, cursor=cursor
         )
-        count, more = count + done.count, done.more
-        if not more:
+        count, cursor = count + done.count, done.next_cursor
+        if cursor is None:
             break
-    return count, more
+    return count, cursor is not None
 
 
 def _scope(platform: bool) -> Scope:

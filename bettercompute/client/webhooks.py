@@ -169,11 +169,17 @@ def redeliver(api: Api, webhook_id: str, delivery_id: str) -> Flow[DeliveryWithA
 
 
 def redeliver_range(
-    api: Api, webhook_id: str, *, start_ms: int, end_ms: int, everything: bool = False
+    api: Api,
+    webhook_id: str,
+    *,
+    start_ms: int,
+    end_ms: int,
+    everything: bool = False,
+    cursor: str | None = None,
 ) -> Flow[Redelivered]:
     """Send again what happened in ``[start_ms, end_ms)``: what failed, or all of it.
 
-    At most a thousand in a call: with ``more``, call again.
+    At most a thousand in a call: with ``more``, call again with its ``next_cursor``.
     """
     # As the wire names them; "from" is no name in Python.
     body = RedeliverRange.model_validate(
@@ -182,6 +188,7 @@ def redeliver_range(
             "from": start_ms,
             "to": end_ms,
             "which": "all" if everything else "failed",
+            "cursor": cursor,
         }
     )
     path = f"{_path(webhook_id)}/redeliver"

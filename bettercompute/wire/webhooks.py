@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from bettercompute.states import EndpointState
-from bettercompute.wire.base import AnswerModel, EpochMs, Id, PageQuery, WireModel
+from bettercompute.wire.base import AnswerModel, Cursor, EpochMs, Id, PageQuery, WireModel
 
 URL_MAX = 2_048
 EVENT_TYPES_MAX = 100
@@ -166,10 +166,13 @@ class RedeliverRange(WireModel):
     since: EpochMs = Field(alias="from")
     until: EpochMs = Field(alias="to")
     which: Literal["failed", "all"] = "failed"
+    #: go on behind what was sent again: `nextCursor` of the answer before
+    cursor: Cursor | None = None
 
 
 class Redelivered(AnswerModel):
-    """How many are sent again; with `more` there are others: ask again."""
+    """How many are sent again; with `more` there are others: ask again with `nextCursor`."""
 
     count: int
     more: bool
+    next_cursor: str | None

@@ -163,5 +163,6 @@ class RedeliverRangeView(ApiView):
             since=clock.from_ms(wanted.since),
             until=clock.from_ms(wanted.until),
             everything=wanted.which == "all",
+            cursor=wanted.cursor,
         )
         return self.answer(done)

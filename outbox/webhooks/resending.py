@@ -10,6 +10,7 @@ from django.db import transaction
 from bettercompute import clock, errors, ids
 from bettercompute.iam.callers import Caller
 from bettercompute.states import EndpointState
+from bettercompute.web import pagination
 from bettercompute.wire import webhooks as wire
 from bettercompute.wire.events import Event
 from outbox.models import WebhookEndpoint
@@ -17,6 +18,7 @@ from outbox.webhooks import courier, deliveries, endpoints, queries, vault
 from outbox.webhooks.deliveries import DELIVERIES, Claim
 from outbox.webhooks.sending import Attempt
 
+CURSOR = "redelivered"
 RANGE_MAX = 1_000  # deliveries of one request
 TESTS_MAX = 2  # of one process at once: each holds one of its threads for seconds
 BUSY_SECONDS = 5
@@ -65,28 +67,41 @@ def redeliver(caller: Caller, endpoint_id: str, delivery_id: str) -> wire.Delive
 
 
 def redeliver_range(
-    caller: Caller, endpoint_id: str, *, since: datetime, until: datetime, everything: bool
+    caller: Caller,
+    endpoint_id: str,
+    *,
+    since: datetime,
+    until: datetime,
+    everything: bool,
+    cursor: str | None = None,
 ) -> wire.Redelivered:
     """Have sent again what happened in ``[since, until)``, the oldest first, a bounded number.
 
     Raises:
         errors.NotFound, errors.AccessDenied, errors.InvalidState: as for ``redeliver``.
-        errors.InvalidInput: the span ends before it begins.
+        errors.InvalidInput: the span ends before it begins, or the cursor is none of this.
     """
+    behind = None if cursor is None else pagination.decode(CURSOR, cursor, str)[0]
     endpoint = _enabled(caller, endpoint_id)
     if until <= since:
         raise errors.InvalidInput.at("to", "must be after `from`")
     with transaction.atomic(durable=True):
-        count = DELIVERIES.run(
+        row = DELIVERIES.one(
             "again_range",
             endpoint_id=endpoint.pk,
             since=since,
             until=until,
             all=everything,
+            behind=behind,
             limit=RANGE_MAX,
         )
+        assert row is not None
+        count, last = row
         endpoints.record("redeliver", endpoint.pk, tenant_id=endpoint.tenant_id, count=count)
-    return wire.Redelivered(count=count, more=count == RANGE_MAX)
+    more = count == RANGE_MAX
+    return wire.Redelivered(
+        count=count, more=more, next_cursor=pagination.encode(CURSOR, last) if more else None
+    )
 
 
 def _enabled(caller: Caller, endpoint_id: str) -> WebhookEndpoint:

@@ -15,7 +15,7 @@ from django.http import HttpResponse
 
 from bettercompute import clock
 from reservations.models import Reservation
-from tests.api.test_foreign_ids import Theirs, path_of, theirs
+from tests.api.test_foreign_ids import Theirs, made, path_of, theirs
 from tests.support import cast, conformance, make, valid_requests
 from tests.support.cast import Api
 from tests.support.examples import Recorder
@@ -23,7 +23,7 @@ from tests.support.valid_requests import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("A1")]
 
-__all__ = ["theirs"]
+__all__ = ["made", "theirs"]
 
 DAY_MS = 86_400_000
 OPERATORS = ("/selfcheck", "/leases")

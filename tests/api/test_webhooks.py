@@ -1,5 +1,8 @@
 """Webhooks over REST: made, changed, tried, resent and ended; by whom (A4, A6)."""
 
+from collections import Counter
+from datetime import timedelta
+
 import pytest
 
 from bettercompute.audit.models import Entry
@@ -7,7 +10,7 @@ from outbox.models import Event, WebhookDelivery, WebhookEndpoint
 from outbox.webhooks import endpoints, resending
 from tests.support import cast
 from tests.support.receivers import receiver
-from tests.support.webhooks import dispatched, endpoint, publish, send
+from tests.support.webhooks import dispatched, endpoint, publish, send, send_until_quiet
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A4", "A6")]
 
@@ -195,11 +198,19 @@ def test_a_span_is_sent_again_what_failed_or_all_of_it_and_a_bounded_number(
         span = {"tenantId": acme, "from": begin, "to": clock.now_ms(), **more}
         return api.post(f"/webhooks/{made['id']}/redeliver", span)
 
-    assert ask().json() == {"count": 2, "more": True}  # the fourth is not before `to`
+    first = ask().json()  # the fourth is not before `to`
+    assert (first["count"], first["more"]) == (2, True)
     pending = WebhookDelivery.objects.filter(status="pending").order_by("id")
     assert [row.pk for row in pending] == [rows[0].pk, rows[2].pk]
-    assert ask().json() == {"count": 0, "more": False}
-    assert ask(which="all").json() == {"count": 1, "more": False}
+    nothing = {"count": 0, "more": False, "nextCursor": None}
+    assert ask().json() == ask(cursor=first["nextCursor"]).json() == nothing
+    # They failed once more, and wait for their next try.
+    WebhookDelivery.objects.filter(pk__in=[rows[0].pk, rows[2].pk]).update(
+        attempts=1, next_at=clock.now() + timedelta(hours=5)
+    )
+    assert ask().json()["count"] == 2
+    assert not WebhookDelivery.objects.filter(next_at__gt=clock.now()).exists()
+    cast.problem(ask(cursor="other"), 400, "INVALID_INPUT")
     problem = cast.problem(ask(to=begin), 400, "INVALID_INPUT")
     assert problem["details"]["errors"][0]["path"] == "to"
     api.send("PATCH", f"/webhooks/{made['id']}", {"tenantId": acme, "enabled": False})
@@ -249,6 +260,31 @@ def test_what_waits_for_its_next_try_is_sent_at_once_to_another_address_or_when_
     send()
     api.send("PATCH", path, {"tenantId": acme, "description": "to nobody", "enabled": True})
     assert WebhookDelivery.objects.get().next_at > clock.now()
+
+
+def test_all_of_a_span_is_sent_again_once_however_many_calls_it_takes(
+    clock, door, acme, monkeypatch
+):
+    """What was delivered is delivered again before the next call: that goes on behind it."""
+    monkeypatch.setattr(resending, "RANGE_MAX", 2)
+    api = cast.api("alice")
+    made = make(api, door, acme)
+    begin = clock.now_ms()
+    for _ in range(5):
+        publish()
+    clock.advance("1s")
+    dispatched()
+    send_until_quiet()
+    counts, cursor = [], {}
+    while cursor is not None:
+        span = {"tenantId": acme, "from": begin, "to": clock.now_ms(), "which": "all", **cursor}
+        done = api.post(f"/webhooks/{made['id']}/redeliver", span).json()
+        counts.append(done["count"])
+        send_until_quiet()
+        cursor = {"cursor": done["nextCursor"]} if done["more"] else None
+        assert len(counts) < 5
+    assert counts == [2, 2, 1]
+    assert set(Counter(door.ids).values()) == {2}
 
 
 def test_the_deleted_is_not_found_by_anything_and_takes_its_secret_along(door, acme):

@@ -190,22 +190,29 @@ UPDATE webhook_deliveries
    AND (claimed_until IS NULL OR claimed_until <= compute_now());
 
 -- name: again_range
--- The oldest first, as they come in.
+-- The oldest first, as they come in, behind one of them. What failed and only waits for its next try
+-- need not wait.
 WITH chosen AS (
     SELECT id
       FROM webhook_deliveries
      WHERE endpoint_id = %(endpoint_id)s::text AND NOT test
        AND event_time >= %(since)s::timestamptz AND event_time < %(until)s::timestamptz
-       AND (status = 'failed' OR (%(all)s::boolean AND status = 'delivered'))
+       AND (%(behind)s::text IS NULL OR id > %(behind)s::text)
+       AND (status = 'failed' OR (%(all)s::boolean AND status = 'delivered')
+            OR (status = 'pending' AND next_at > compute_now() AND attempts > attempts_before
+                AND (claimed_until IS NULL OR claimed_until <= compute_now())))
      ORDER BY id
      LIMIT %(limit)s::int
        FOR NO KEY UPDATE
+), sent AS (
+    UPDATE webhook_deliveries AS d
+       SET status = 'pending', next_at = compute_now(), finished_at = NULL,
+           attempts_before = d.attempts
+      FROM chosen
+     WHERE d.id = chosen.id
 )
-UPDATE webhook_deliveries AS d
-   SET status = 'pending', next_at = compute_now(), finished_at = NULL,
-       attempts_before = d.attempts
-  FROM chosen
- WHERE d.id = chosen.id;
+SELECT count(*), max(id)
+  FROM chosen;
 
 -- name: overdue
 -- How much waits, and how long it has been due, of endpoints that can be called now.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bettercompute.cli import webhooks
 from bettercompute.cli.exits import Exit
 from bettercompute.wire.webhooks import Attempt, Delivery, DeliveryWithAttempts, Webhook
 from tests.support import answers
@@ -194,7 +195,10 @@ def test_deliveries_are_listed_and_one_shown_with_its_attempts(run: Run, serve: 
 
 
 def test_one_is_sent_again_or_what_failed_in_a_span(run: Run, serve: Serve) -> None:
-    left = [{"count": 1_000, "more": True}, {"count": 7, "more": False}]
+    left = [
+        {"count": 1_000, "more": True, "nextCursor": "behind"},
+        {"count": 7, "more": False, "nextCursor": None},
+    ]
     again = answers.answer(tried("pending", status=500, error="Answered 500."))
     server = serve(
         {
@@ -211,13 +215,28 @@ def test_one_is_sent_again_or_what_failed_in_a_span(run: Run, serve: Serve) -> N
     assert run("webhooks", "redeliver", "whk_1", "whd_1", "--last", "6h").code == Exit.USAGE
 
 
-def test_all_of_a_span_is_asked_for_once(run: Run, serve: Serve) -> None:
-    answer = answers.answer({"count": 1_000, "more": True})
-    server = serve({("POST", f"{ONE}/redeliver"): answer})
+def test_all_of_a_span_is_asked_for_behind_what_was_sent_again(run: Run, serve: Serve) -> None:
+    left = [
+        {"count": 1_000, "more": True, "nextCursor": "behind"},
+        {"count": 2, "more": False, "nextCursor": None},
+    ]
+    server = serve({("POST", f"{ONE}/redeliver"): lambda _: answers.answer(left.pop(0))})
     since, until = "2026-03-01T08:00:00Z", "2026-03-01T09:00:00Z"
     result = run("webhooks", "redeliver", "whk_1", "--from", since, "--to", until, "--all")
-    assert len(server.received) == 1
+    assert [request.body.get("cursor") for request in server.received] == [None, "behind"]
     assert server.received[0].body["which"] == "all"
+    assert result.out == "1002 sent again\n"
+    assert "There are more" not in result.err
+
+
+def test_what_is_left_after_many_rounds_is_told(
+    run: Run, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "ROUNDS_MAX", 2)
+    answer = answers.answer({"count": 1_000, "more": True, "nextCursor": "behind"})
+    server = serve({("POST", f"{ONE}/redeliver"): answer})
+    result = run("webhooks", "redeliver", "whk_1", "--last", "6h")
+    assert len(server.received) == 2
     assert "There are more" in result.err
 
 
