@@ -5,9 +5,11 @@ import threading
 
 import pytest
 
+from outbox import reader
+from outbox.models import Event
 from outbox.streaming import opening
 from outbox.streaming.hub import Hub
-from tests.support.streams import bearer, named, opened, publish, published, quick
+from tests.support.streams import apart, bearer, named, opened, publish, published, quick
 
 __all__ = ["quick"]  # a fixture of every test here
 
@@ -60,3 +62,26 @@ def test_what_happens_while_a_page_is_read_is_on_the_next(monkeypatch):
 
     asyncio.run(scenario())
     assert reads == [1, 1]
+
+
+@pytest.mark.rule("C21", "C24")
+def test_a_place_that_is_gone_before_the_next_page_is_answered_with_a_reset(monkeypatch):
+    monkeypatch.setattr(opening, "FIRST_MAX", 1)
+    headers = bearer("alice")
+    publish("a", "b")
+    page, place = Hub.page, str(reader.end())
+
+    async def late(self, subscriber):
+        await apart(lambda: Event.objects.filter(subject="reservation/a").delete())
+        return await page(self, subscriber)
+
+    monkeypatch.setattr(Hub, "page", late)
+
+    async def scenario():
+        async with opened(headers, "after=0-0") as stream:
+            _, reset = await stream.count(2)
+            assert (reset.event, reset.id, reset.data["position"]) == ("reset", place, place)
+            await published("c")
+            assert named(await stream.count(3)) == ["a", "c"]
+
+    asyncio.run(scenario())
