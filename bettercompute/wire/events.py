@@ -7,7 +7,6 @@ from pydantic import Field, StringConstraints
 from bettercompute.wire.base import (
     AnswerModel,
     EpochMs,
-    Id,
     PageQuery,
     TenantQuery,
 )
@@ -16,6 +15,10 @@ TYPES_MAX = 100  # names and prefixes that one filter may have
 
 #: A type, a prefix such as `reservation.*`, or several of them with commas between.
 TypeNames = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
+#: `reservation/rsv_…`, `device/GPU-…/m0-1g.10gb`
+SubjectName = Annotated[
+    str, StringConstraints(max_length=300, pattern=r"^[a-z]+/[A-Za-z0-9_./-]+$")
+]
 PositionText = Annotated[str, StringConstraints(min_length=3, max_length=39)]
 
 
@@ -31,7 +34,10 @@ class EventFilter(TenantQuery):
         ),
     ]
     subject: Annotated[
-        Id | None, Field(description="What it is about, as `reservation/rsv_…`.")
+        SubjectName | None,
+        Field(
+            description="What it is about, as `reservation/rsv_…`; of all of a kind say `types`."
+        ),
     ] = None
     scope: Annotated[
         Literal["tenant", "platform"],

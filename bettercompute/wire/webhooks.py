@@ -22,7 +22,7 @@ EventTypeFilter = Annotated[
 EventTypes = Annotated[list[EventTypeFilter], Field(max_length=EVENT_TYPES_MAX)]
 #: `reservation/rsv_…`, or all of a kind: `reservation/*`
 SubjectFilter = Annotated[
-    str, StringConstraints(max_length=300, pattern=r"^([a-z]+/([A-Za-z0-9_-]+|\*))?$")
+    str, StringConstraints(max_length=300, pattern=r"^([a-z]+/([A-Za-z0-9_./-]+|\*))?$")
 ]
 
 

@@ -83,6 +83,8 @@ def test_a_change_says_only_what_changes(door, acme):
     changed = api.send("PATCH", path, {"tenantId": acme, "subject": "pool/*"}).json()
     assert (changed["subject"], changed["description"]) == ("pool/*", "chat")
     assert (changed["eventTypes"], changed["state"]) == (["pool.created"], "enabled")
+    part = {"tenantId": acme, "subject": "device/GPU-3b61/m0-1g.10gb"}
+    assert api.send("PATCH", path, part).json()["subject"] == part["subject"]
     off = api.send("PATCH", path, {"tenantId": acme, "enabled": False}).json()
     assert (off["state"], off["disabledReason"]) == ("disabled", "request")
     same = api.send("PATCH", path, {"tenantId": acme, "enabled": False}).json()

@@ -48,6 +48,11 @@ def paths(transactional_db: None) -> dict[str, str]:
     tried = _tried(alice, webhook.pk)
     token, _ = tokens.create(alice, name="nightly")
     policy = policies.create(alice, draft=policies.Draft("freeze", cedar.examples()[0].text))
+    series = make.series(bob, big)
+    refused = cast.api("bob").post(
+        f"/reservations/{ahead.pk}/cancel", {"tenantId": ahead.tenant_id}
+    )
+    assert refused.status_code == 403  # and in the audit
     event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return {
         "home": "/",
@@ -61,7 +66,10 @@ def paths(transactional_db: None) -> dict[str, str]:
         "active": f"/reservations/{active.pk}",
         "placed": f"/reservations/{ahead.pk}",
         "pending": f"/reservations/{waiting.pk}",
+        "extend": f"/reservations/{active.pk}/extend",
+        "share": f"/reservations/{active.pk}/users",
         "release": f"/reservations/{active.pk}/release",
+        "one-series": f"/series/{series}",
         "events": "/events",
         "event": f"/events/{event}",
         "event-types": "/events/catalog",
@@ -78,7 +86,7 @@ def paths(transactional_db: None) -> dict[str, str]:
         "policy": f"/policies/{policy.pk}",
         "policies-shipped": "/policies/shipped",
         "audit": "/audit",
-        "usage": "/usage",
+        "usage": "/usage?by=pool&by=owner",
         "series": "/series",
         "calendar-feeds": "/calendar-feeds",
         "webhook-delivery": f"/webhooks/{webhook.pk}/deliveries/{tried}",

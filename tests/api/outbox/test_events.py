@@ -116,6 +116,8 @@ def test_times_are_from_and_before(clock):
         ("types=res*", "types"),
         ("types=imagined.*", "types"),
         ("types=*", "types"),
+        ("subject=rsv_a", "subject"),
+        ("subject=reservation/*", "subject"),  # that would be types=reservation.*
         ("limit=0", "limit"),
         ("limit=201", "limit"),
         ("cursor=x", "cursor"),
