@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, transaction
 
 from bettercompute import clock, errors, wiring
@@ -21,6 +22,9 @@ CHECK_SECONDS_MAX = 5.0
 SECONDS_MAX = 20.0
 FRESH_SECONDS = 10.0
 RETRY_AFTER_SECONDS = 5
+
+LOOK_AGAIN = "See that the database is reachable, migrated and not overloaded, then look again."
+CONFIGURE = "Give this process the variables that the others have, then look again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +116,14 @@ def _look(check: Check, seconds: float) -> list[Finding]:
     except Error as error:
         reconnecting.drop_if_broken()
         return [_unfinished(check, " ".join(str(error).split()) or type(error).__name__)]
+    except ImproperlyConfigured as error:
+        return [_unfinished(check, str(error), CONFIGURE)]
     except Exception as error:  # noqa: BLE001  # one check's defect must not hide what others find
         return [_unfinished(check, f"{type(error).__name__}: {error}")]
 
 
-def _unfinished(check: Check, why: str) -> Finding:
-    return Finding(
-        check.name,
-        f"The check itself failed: {why}",
-        "See that the database is reachable, migrated and not overloaded, then look again.",
-    )
+def _unfinished(check: Check, why: str, do: str = LOOK_AGAIN) -> Finding:
+    return Finding(check.name, f"The check itself failed: {why}", do)
 
 
 def _now_ms() -> int:

@@ -6,10 +6,12 @@ proves the same promise: what `demo.json` names is ready, and a reservation made
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -38,6 +40,8 @@ from tests.support.otlp import ReceivedSpan, Receiver
 from tests.support.receivers import receiver
 
 pytestmark = pytest.mark.enable_socket
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +176,33 @@ def test_every_process_is_in_one_scrape(deployment: Deployment) -> None:
     assert 'better_compute_processes{role="web"} 2.0' in text
     assert made not in text
     assert deployment.demo["tenant"] not in text
+
+
+def test_manage_py_beside_it_does_as_the_guide_shows(deployment: Deployment) -> None:
+    guide = (ROOT / "docs" / "operations" / "embedded.md").read_text()
+    shown = (
+        guide.partition("## `manage.py` beside")[2].partition("```bash\n")[2].partition("```")[0]
+    )
+    assert shown.count("selfcheck") == 1
+    asked = (
+        shown.replace("$PWD/.data", shlex.quote(str(deployment.home)))
+        .replace(
+            "$data/run", quote(str(directories.of_services(deployment.home)[0].parent / "run"))
+        )
+        .replace(".venv/bin/python", shlex.quote(sys.executable))
+        .replace("selfcheck", "audit_verify")  # needs the key as well, whatever is under way
+    )
+    done = subprocess.run(
+        ["bash", "-euc", asked],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "intact" in done.stdout
 
 
 def test_a_second_start_is_refused_at_once_and_harms_nothing(deployment: Deployment) -> None:

@@ -5,6 +5,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from django import conf
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
@@ -95,6 +96,18 @@ def test_a_check_that_breaks_is_its_own_finding_and_others_go_on(error):
     report = selfcheck.run([broken("a.broken", error), sick])
     assert names(report.findings) == ["a.broken", "a.sick"]
     assert str(error) in report.findings[0].message
+
+
+def test_a_check_that_lacks_a_setting_says_so_rather_than_doubt_the_database(settings):
+    @findings.check("a.sealed")
+    def look():
+        """It can be opened with the key."""
+        return [Finding("a.sealed", conf.settings.SECRET_KEY, "")]
+
+    settings.SECRET_KEY = ""
+    (finding,) = selfcheck.run([look]).findings
+    assert "SECRET_KEY" in finding.message
+    assert finding.do == selfcheck.CONFIGURE
 
 
 def test_a_check_that_fails_in_its_statement_leaves_the_connection_to_the_others():
