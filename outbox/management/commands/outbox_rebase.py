@@ -9,7 +9,7 @@ from outbox import cluster
 
 
 class Command(BaseCommand):
-    """Rewrite the outbox of a restored database; stop the control plane first."""
+    """Rewrite the outbox of a restored database; the control plane may run meanwhile."""
 
     help = "Rewrites transaction ids and cursors of an outbox restored from another cluster."
 
@@ -17,6 +17,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Rebase, or say that there is nothing to do."""
         if cluster.rebase():
-            self.stdout.write("The outbox is rebased; start the control plane again.")
+            self.stdout.write("The outbox is rebased: events are delivered again.")
         else:
             self.stdout.write("The outbox is this cluster's own: nothing to do.")
