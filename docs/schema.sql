@@ -1205,7 +1205,7 @@ CREATE TABLE webhook_endpoints (
     owner_id text NOT NULL,
     tenant_id text,
     CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
-    CONSTRAINT webhook_endpoint_lane_known CHECK ((lane = ANY (ARRAY['new'::text, 'quick'::text, 'slow'::text]))),
+    CONSTRAINT webhook_endpoint_lane_known CHECK ((lane = ANY (ARRAY['new'::text, 'quick'::text, 'slow'::text, 'failing'::text]))),
     CONSTRAINT webhook_endpoint_says_why_disabled CHECK ((((disabled_at IS NOT NULL) AND (state = 'disabled'::text) AND (NOT (disabled_reason = ''::text))) OR (NOT (state = 'disabled'::text)))),
     CONSTRAINT webhook_endpoint_state_known CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text, 'deleted'::text]))),
     CONSTRAINT webhook_endpoints_owner_id_7a2080c5_fk_accounts_id FOREIGN KEY (owner_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,

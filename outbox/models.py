@@ -74,7 +74,8 @@ class Lane(models.TextChoices):
 
     NEW = "new"  # not called yet
     QUICK = "quick"
-    SLOW = "slow"  # it kept us waiting, or did not take what it was sent
+    SLOW = "slow"  # it took what it was sent, and kept us waiting
+    FAILING = "failing"  # it took nothing of what it was sent
 
 
 class DeliveryStatus(models.TextChoices):

@@ -6,7 +6,8 @@ receiver costs what its slot costs, and slots are shared out by how quickly an e
 
 - *quick*: what answered well the last time. Not held up by anything below;
 - *new*: what was not called yet, each one call;
-- *slow*: what kept us waiting or did not take what it was sent, each one call.
+- *slow*: what takes what it is sent, and keeps us waiting, each one call;
+- *failing*: what took nothing the last time, each one call.
 
 An attempt that has not come back after three seconds gives its slot to the next of its lane, so
 that even a thousand quick endpoints that all die at once hold up the others for no longer.
@@ -41,8 +42,10 @@ POLL_SECONDS = 0.5
 OVERTIME_SECONDS = 3.0
 GRACE_SECONDS = 3.0  # for what is under way when the process stops
 STOP_SECONDS_MAX = GRACE_SECONDS + 2
-#: At most (96 + 32) × 5 + 64 attempts are out at once, as long as one may take 15 seconds.
-SLOTS = {Lane.QUICK: 96, Lane.NEW: 32, Lane.SLOW: 64}
+#: At most (96 + 32) × 5 + 64 + 64 attempts are out at once, as long as one may take 15 seconds.
+SLOTS = {Lane.QUICK: 96, Lane.NEW: 32, Lane.SLOW: 64, Lane.FAILING: 64}
+#: Where an attempt has its slot for as long as it takes.
+PATIENT = {Lane.SLOW, Lane.FAILING}
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +60,7 @@ class Flight:
         """Whether the next of this lane has to wait for it."""
         if self.claim.lane is not lane:
             return False
-        return lane is Lane.SLOW or time.monotonic() - self.since < OVERTIME_SECONDS
+        return lane in PATIENT or time.monotonic() - self.since < OVERTIME_SECONDS
 
 
 class Outgoing:
@@ -153,7 +156,7 @@ class Courier:
         """Write down what came back, and take up what is due."""
         back = self._collect(POLL_SECONDS)
         self._write_down(back)
-        # New and slow endpoints are looked at now and then: they are not in a hurry.
+        # The others than quick endpoints are looked at now and then: they are not in a hurry.
         everything = time.monotonic() - self._looked_at >= POLL_SECONDS or not back
         if everything:
             self._looked_at = time.monotonic()

@@ -27,7 +27,7 @@ DELIVERIES = sql.load(__package__, "deliveries")
 CLAIM_SECONDS = 60  # longer than an attempt may take, and writing down what came of it
 SLOW_MS = 2_000  # an endpoint that takes longer has a slow one's slots
 #: Of one endpoint at once, by its lane.
-EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 32, Lane.SLOW: 1}
+EACH_MAX = {Lane.NEW: 1, Lane.QUICK: 32, Lane.SLOW: 1, Lane.FAILING: 1}
 
 _LOST = "Its worker ended while this was sent: what came of it is not known."
 _BROKEN_OFF = "Its worker was stopped before the answer came: what came of it is not known."

@@ -36,7 +36,7 @@ def pending() -> Iterable[Gauge]:
     assert row is not None
     oldest = Gauge(
         "webhook_oldest_due_seconds",
-        "How long the most overdue delivery is due, slow endpoints' left out.",
+        "How long the most overdue delivery is due, slow and failing endpoints' left out.",
     )
     oldest.add(row[1].total_seconds())
     return found, oldest

@@ -33,7 +33,7 @@ def nobody_sends(world: object, patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_taken(world: object, patch: pytest.MonkeyPatch) -> None:
     found = WebhookEndpoint.objects.filter(pk=endpoint().pk)
-    found.update(failing_since=clock.now() - BEFORE, failures=9, lane="slow")
+    found.update(failing_since=clock.now() - BEFORE, failures=9, lane="failing")
 
 
 def the_key_is_lost(world: object, patch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ SELECT d.id, d.attempts, d.attempts - d.attempts_before, d.event_id, d.body, d.t
 -- by now. Written where it says anything new, and that it is well once a minute: an endpoint that
 -- takes everything costs no write.
 WITH said AS (
-    SELECT *, CASE WHEN succeeded AND NOT slow THEN 'quick' ELSE 'slow' END AS lane
+    SELECT *, CASE WHEN NOT succeeded THEN 'failing' WHEN slow THEN 'slow' ELSE 'quick' END AS lane
       FROM unnest(%(ids)s::text[], %(urls)s::text[], %(succeeded)s::boolean[], %(failed)s::int[],
                   %(slow)s::boolean[], %(pauses)s::interval[], %(gone)s::boolean[])
            AS said (id, url, succeeded, failed, slow, pause, gone)
@@ -220,7 +220,7 @@ SELECT count(*), coalesce(max(compute_now() - greatest(d.next_at, e.paused_until
   FROM webhook_deliveries AS d
   JOIN webhook_endpoints AS e ON e.id = d.endpoint_id
  WHERE d.status = 'pending' AND d.next_at <= compute_now() AND e.state = 'enabled'
-   AND e.lane <> 'slow'
+   AND e.lane NOT IN ('slow', 'failing')
    AND (e.paused_until IS NULL OR e.paused_until <= compute_now());
 
 -- name: expire

@@ -53,11 +53,13 @@ def test_no_more_of_an_endpoint_are_out_at_once_than_its_lane_lets(clock, lane):
 
 
 def test_lanes_take_no_slots_from_each_other(clock):
-    many(40, lane=Lane.SLOW)
+    many(40, lane=Lane.FAILING)
+    many(1, lane=Lane.SLOW)
     many(1, lane=Lane.QUICK)
     publish()
     dispatched()
-    assert len(claimed(Lane.SLOW, 10)) == 10
+    assert len(claimed(Lane.FAILING, 10)) == 10
+    assert len(claimed(Lane.SLOW, 10)) == 1
     assert len(claimed(Lane.QUICK, 10)) == 1
 
 
@@ -99,11 +101,12 @@ def test_a_thousand_endpoints_that_hang_delay_the_one_that_answers_by_nothing(cl
     assert not left.filter(claimed_until__isnull=False).exists()  # finished or given back
 
 
-def test_an_endpoint_that_kept_us_waiting_or_failed_moves_to_the_slow_lane_and_back(clock):
+def test_an_endpoint_is_in_the_lane_of_what_calling_it_last_took(clock, monkeypatch):
     with receiver() as door:
         made, _ = endpoint(door)
         lanes = [made.lane]
-        for status in (200, 500, 200):
+        for status, slow_ms in ((200, 2_000), (500, -1), (200, -1), (200, 2_000)):
+            monkeypatch.setattr(deliveries, "SLOW_MS", slow_ms)
             door.answers(status)
             publish()
             dispatched()
@@ -111,7 +114,7 @@ def test_an_endpoint_that_kept_us_waiting_or_failed_moves_to_the_slow_lane_and_b
             send()
             made.refresh_from_db()
             lanes.append(made.lane)
-    assert lanes == ["new", "quick", "slow", "quick"]
+    assert lanes == ["new", "quick", "failing", "slow", "quick"]
 
 
 def test_an_attempt_gives_its_slot_back_after_three_seconds_but_for_a_slow_endpoints(monkeypatch):
@@ -124,4 +127,4 @@ def test_an_attempt_gives_its_slot_back_after_three_seconds_but_for_a_slow_endpo
     for flight in flights.values():
         flight.since -= courier.OVERTIME_SECONDS
     held = {lane for lane, flight in flights.items() if flight.holds_a_slot(lane)}
-    assert held == {Lane.SLOW}
+    assert held == {Lane.SLOW, Lane.FAILING}
