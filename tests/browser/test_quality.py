@@ -48,7 +48,8 @@ def paths(transactional_db: None) -> dict[str, str]:
     browser.post(f"/reservations/{given_up.pk}/cancel")
     tried = _tried(alice, webhook.pk)
     token, _ = tokens.create(alice, name="nightly")
-    policy = policies.create(alice, draft=policies.Draft("freeze", cedar.examples()[0].text))
+    freeze = policies.Draft("freeze", cedar.examples()[0].text, enabled=False)
+    policy = policies.create(alice, draft=freeze)
     event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return {
         "home": "/",
