@@ -156,6 +156,13 @@ def test_every_static_file_is_linked():
     assert unused(STATIC, [*PRODUCT, *TEMPLATES, *STATIC], _static_mention) == []
 
 
+def test_decisions_are_numbered_in_a_row_and_headed_by_their_numbers():
+    paths = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(path.name[:4]) for path in paths] == list(range(1, len(paths) + 1))
+    headed = [path.read_text(encoding="utf-8").partition(".")[0] for path in paths]
+    assert headed == [f"# {number}" for number in range(1, len(paths) + 1)]
+
+
 class TestTheChecksThemselves:
     """A check that finds nothing may be one that cannot find anything."""
 
