@@ -94,12 +94,16 @@ def take(tenant_id: str, offer_id: str) -> Offered:
     """What an offer fixes, for whoever creates from it.
 
     Raises:
-        errors.NotFound: there is none, it expired long ago, or it is another tenant's.
+        errors.NotFound: there is none, it expired long ago, or it is another tenant's;
+            ``details.reason`` is ``offer-unknown``.
         errors.Conflict: it has expired; ``details.reason`` is ``offer-expired``.
     """
     row = OFFERS.one("read", id=offer_id, tenant_id=tenant_id)
     if row is None:
-        raise errors.NotFound(f"There is no capacity offer {offer_id[:100]} in this tenant.")
+        raise errors.NotFound(
+            f"There is no capacity offer {offer_id[:100]} in this tenant, or it expired long ago.",
+            reason="offer-unknown",
+        )
     document, parts, expires_at, expired = row
     if expired:
         raise errors.Conflict(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from bettercompute import clock
+from bettercompute import clock, units
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
@@ -98,9 +98,14 @@ def over_quota(after: list[quota.Usage], charges: Mapping[str, int]) -> list[wir
     return [
         wire.Reason(
             filter=wire.Filter.QUOTA,
-            needs=f"{charges[row.resource]} {row.resource}{_OF_QUOTA[row.scope]}, of which"
-            f" {max(0, row.max - row.used + charges[row.resource])} are left of {row.max}",
+            needs=f"{units.text(row.resource, charges[row.resource])}{_OF_QUOTA[row.scope]}, of"
+            f" which {units.number(row.resource, _left(row, charges[row.resource]))} are left of"
+            f" {units.number(row.resource, row.max)}",
         )
         for row in after
         if row.used > row.max
     ]
+
+
+def _left(row: quota.Usage, charge: int) -> int:
+    return max(0, row.max - row.used + charge)

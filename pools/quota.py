@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from django.db import transaction
 
-from bettercompute import errors, sql
+from bettercompute import errors, sql, units
 from outbox import events
 
 QUOTA = sql.load(__package__, "quota")
@@ -233,8 +233,9 @@ def _exceeded(tenant_id: str, asked: Amounts, pool_id: str | None) -> errors.Quo
     amount = asked[row.resource]
     named = {"poolId": row.pool_id, "poolOfferId": row.pool_offer_id}
     return errors.QuotaExceeded(
-        f"{amount} {row.resource} more would exceed {_WHOSE[row.scope]}: "
-        f"{row.used} of {row.max} are in use.",
+        f"{units.text(row.resource, amount)} more would exceed {_WHOSE[row.scope]}: "
+        f"{units.number(row.resource, row.used)} of {units.text(row.resource, row.max)} are"
+        " in use.",
         quota=row.scope,
         **{name: value for name, value in named.items() if value is not None},
         resource=row.resource,

@@ -327,13 +327,15 @@ def _book_resources(
 
 
 def _allocation(claim: Claim, allocation_id: str, part: Part) -> Allocation:
-    return Allocation(
+    made = Allocation(
         id=allocation_id,
         reservation_id=claim.reservation_id,
         node_id=part.node_id,
         device_ids=list(part.device_ids),
         resources=part.resources,
     )
+    made.node_name = part.node_name  # type: ignore[attr-defined]  # for the answer, see queries
+    return made
 
 
 def _assignment(claim: Claim, allocation: Allocation, window: Window) -> PlannedAssignment:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import JSONObject
 
 from bettercompute import clock, errors, sql, states
@@ -208,6 +208,16 @@ def pending_pools() -> list[str]:
     return [key for (key,) in RESERVATIONS.all("pending_pools")]
 
 
+class _NodeName(Func):
+    """What a node is called, by its id, read in the same statement as the allocation."""
+
+    template = "(SELECT nodes.name FROM nodes WHERE nodes.id = %(expressions)s)"
+    output_field = TextField()
+
+
+_PART = {name: F(name) for name in wire.Allocation.model_fields} | {"node": _NodeName(F("node_id"))}
+
+
 def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
     """Rows with the allocations they have, or had when they ended; what came before is history.
 
@@ -219,7 +229,7 @@ def _with_parts(rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
         .exclude(state=states.AllocationState.FAILED)
         .filter(Q(ended_at__isnull=True) | Q(ended_at__gte=OuterRef("ended_at")))
         .order_by("id")
-        .values(part=JSONObject(**{name: name for name in wire.Allocation.model_fields}))
+        .values(part=JSONObject(**_PART))
     )
     return _with_users(rows).annotate(parts=ArraySubquery(parts))
 
@@ -290,6 +300,7 @@ def _allocation(allocation: Allocation) -> wire.Allocation:
     return wire.Allocation(
         id=allocation.id,
         node_id=allocation.node_id,
+        node=allocation.node_name,  # type: ignore[attr-defined]  # set where it was planned
         device_ids=list(allocation.device_ids),
         state=states.AllocationState(allocation.state),
         binding=None if binding is None else wire.NodeBinding.model_validate(binding),

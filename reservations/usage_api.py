@@ -1,5 +1,6 @@
 """REST of what reservations had, and of the budgets they take from (R39)."""
 
+from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 from django.http import HttpResponse
@@ -13,6 +14,7 @@ from bettercompute.wire import usage as wire
 from bettercompute.wire.base import PageQuery
 from bettercompute.wire.reservations import Window
 from reservations import spending, usage
+from reservations.pages import calendar
 from reservations.spending import Balance
 
 
@@ -32,7 +34,9 @@ class UsageView(ApiView):
             zone=_zone(wanted.time_zone or caller.time_zone),
             pool_id=wanted.pool_id,
         )
-        items = [_usage_row(row) for row in rows]
+        owner_ids = {row.owner_id for row in rows if row.owner_id is not None}
+        owners = calendar.named(owner_ids=owner_ids).owners if owner_ids else {}
+        items = [_usage_row(row, owners) for row in rows]
         return self.answer(wire.Usage(start=wanted.start, end=wanted.end, items=items))
 
 
@@ -65,11 +69,12 @@ def _groupings(asked: list[str]) -> set[wire.Grouping]:
     return known
 
 
-def _usage_row(row: usage.Row) -> wire.UsageRow:
+def _usage_row(row: usage.Row, owners: Mapping[str, str]) -> wire.UsageRow:
     return wire.UsageRow(
         day=None if row.day is None else row.day.isoformat(),
         pool_id=row.pool_id,
         owner_identity_id=row.owner_id,
+        owner=owners.get(row.owner_id or ""),
         gpu_hours=row.gpu_milli_hours / 1_000,
         idle_gpu_hours=row.idle_gpu_milli_hours / 1_000,
     )

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from bettercompute import units
 from bettercompute.cli import times
 from bettercompute.cli.output import Shown, Table, printable
 from bettercompute.cli.views import Reader
@@ -34,7 +35,19 @@ def line(event: Event, reader: Reader) -> str:
 def details(event: Event, reader: Reader) -> str:
     """What it says beside its type: ``reason: expired; end: today 18:00``."""
     shown = {name: value for name, value in event.data.items() if name not in _HIDDEN}
+    resource = shown.pop("resource", None)  # it says what the amount beside it is of
+    if isinstance(resource, str):
+        shown["max"] = _most(resource, event.data.get("max"))
+    amounts = event.data.get("resources")
+    if isinstance(amounts, dict):
+        shown["resources"] = [units.text(name, amount) for name, amount in amounts.items()]
     return "; ".join(f"{name}: {_value(name, value, reader)}" for name, value in shown.items())
+
+
+def _most(resource: str, maximum: object) -> str:
+    if isinstance(maximum, int):
+        return units.text(resource, maximum)
+    return f"no limit of {units.named(resource)}"
 
 
 def is_over(event: Event) -> bool:

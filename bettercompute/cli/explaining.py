@@ -48,6 +48,8 @@ _NEXT: dict[type[ClientError], str] = {
     failures.RateLimited: "Try again in a moment, less often.",
     failures.Internal: "Try again; if it stays so, tell whoever runs the platform.",
 }
+#: Why an offer cannot be taken, as ``details.reason`` says it.
+_OFFER_IS_GONE = {"offer-gone", "offer-expired", "offer-unknown"}
 #: What shows a thing, by its kind in the path of a call.
 _SHOWN_BY = {
     "reservations": "get",
@@ -129,8 +131,10 @@ def _next(error: ClientError) -> list[str]:
     match error:
         case failures.Conflict(details={"reservationId": str(known)}):
             told = f"The key belongs to {known}. For another request give another --key."
-        case failures.Conflict(details={"reason": "offer-gone" | "offer-expired"}):
+        case failures.ClientError(details={"reason": str(reason)}) if reason in _OFFER_IS_GONE:
             told = "See what fits now: better-compute capacity --offers …"
+        case failures.AccessDenied(details={"poolLimits": _}):
+            told = "That is a limit of the pool, which its owner sets: better-compute pools NAME"
         case failures.InvalidState() if (look := _look(error)) is not None:
             told = f"See its state: better-compute {look}"
         case failures.Unreachable():

@@ -83,12 +83,12 @@ def list_(session: Session, /, *, pool: str | None, node_id: str | None) -> None
     if pool is not None and node_id is not None:
         raise click.UsageError("Give --pool or --node.")
     with session.client() as client:
-        pools = {each.id: each.name for each in client.pools.list()}
+        pools = client.pools.list()
         if node_id is not None:
             found = client.maintenance.of_node(node_id)
         else:
             named = _pool_id(client, pool)
-            asked = list(pools) if named is None else [named]
+            asked = [each.id for each in pools] if named is None else [named]
             found = [each for one in asked for each in client.maintenance.of_pool(one)]
     found.sort(key=lambda each: (each.start, each.id))
     session.out.show(maintenance_views.listing(found, readers.here(pools)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bettercompute import units
 from bettercompute.cli import fragmentation
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.cli.views import Reader
@@ -86,7 +87,15 @@ def quotas(found: Sequence[Quota], reader: Reader) -> Shown:
 
 
 def _quotas(found: Sequence[Quota], reader: Reader) -> Table:
-    rows = [(each.resource, _scope(each, reader), str(each.used), str(each.max)) for each in found]
+    rows = [
+        (
+            units.named(each.resource),
+            _scope(each, reader),
+            units.number(each.resource, each.used),
+            units.number(each.resource, each.max),
+        )
+        for each in found
+    ]
     return Table(("QUOTA", "OF", "USED", "MAX"), rows, "This tenant is granted nothing.")
 
 

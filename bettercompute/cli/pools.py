@@ -29,7 +29,7 @@ def list_(session: Session) -> None:
     """List the pools you may book, what is free, and your quotas."""
     with session.client() as client:
         found, quotas = client.pools.list(), client.quotas()
-    reader = readers.here({pool.id: pool.name for pool in found})
+    reader = readers.here(found)
     session.out.show(pool_views.several(found, quotas, reader))
 
 

@@ -1,6 +1,6 @@
 """Who reads the answers: somebody at this machine, now."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,23 +9,30 @@ from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
 from bettercompute.client.failures import ClientError
+from bettercompute.wire.pools import Pool
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
     from bettercompute.client.blocking import Client
 
 
-def here(pools: Mapping[str, str] | None = None) -> Reader:
-    """In this machine's zone, with the names of pools by id where they matter."""
-    return Reader(times.now(), times.local_zone(), pools or {})
+def here(pools: Iterable[Pool] = ()) -> Reader:
+    """In this machine's zone, with what is known of pools where that matters."""
+    known = {pool.id: pool for pool in pools}
+    return Reader(
+        times.now(),
+        times.local_zone(),
+        {pool_id: pool.name for pool_id, pool in known.items()},
+        devices={pool_id: pool.devices for pool_id, pool in known.items()},
+    )
 
 
 def with_pools(session: Session, client: "Client") -> Reader:
-    """With the names of all pools; ids do where those cannot be read, or no person reads."""
+    """With what is known of all pools; ids do where those cannot be read, or no person reads."""
     if session.out.format is not Format.TABLE:
         return here()
     try:
-        return here({pool.id: pool.name for pool in client.pools.list()})
+        return here(client.pools.list())
     except ClientError:
         return here()
 

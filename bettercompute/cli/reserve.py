@@ -12,6 +12,7 @@ from bettercompute.cli.exits import Exit
 from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
 from bettercompute.states import ReservationState
+from bettercompute.wire.pools import Pool
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
@@ -75,19 +76,18 @@ def reserve(
 
 def _request(
     client: "Client", wanted: asking.Wanted, intent: Intent
-) -> tuple[Mapping[str, Any], dict[str, str]]:
-    """What is sent, remembered as such, and the name of the pool by its id where it was read.
+) -> tuple[Mapping[str, Any], list[Pool]]:
+    """What is sent, remembered as such, and the pool where it was read.
 
     It is what an earlier run sent, or else what is wanted, with the ids of the pool and the people
     that are named.
     """
     if intent.earlier is not None:
-        return intent.earlier, {}
-    fields, pools = asking.request_fields(client, wanted), {}
+        return intent.earlier, []
+    fields, pools = asking.request_fields(client, wanted), []
     if wanted.pool:
-        pool = client.pools.find(wanted.pool)
-        fields["pool_id"] = pool.id
-        pools = {pool.id: pool.name}
+        pools = [client.pools.find(wanted.pool)]
+        fields["pool_id"] = pools[0].id
     intent.remember(fields)
     return fields, pools
 

@@ -92,7 +92,7 @@ def _group(row: UsageRow, group: Grouping, reader: Reader) -> str:
         case "pool":
             return reader.pool(row.pool_id or "")
         case "owner":
-            return row.owner_identity_id or ""
+            return row.owner or row.owner_identity_id or ""
 
 
 def _budgets(found: list[Budget], reader: Reader) -> Shown:

@@ -14,7 +14,8 @@ from bettercompute.pages import chips, spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
 from bettercompute.wire.operating import Lease
-from bettercompute.wire.reservations import NodeBinding, Reservation
+from bettercompute.wire.pools import PoolDevices
+from bettercompute.wire.reservations import Allocation, DeviceClass, NodeBinding, Reservation
 
 _COLOURS = {
     S.ACTIVE: "green",
@@ -26,7 +27,7 @@ _COLOURS = {
     S.FAILED: "red",
 }
 _ADVICE = {
-    "policy": "ask an admin of your tenant which policies bind you",
+    "policy": "see the pool's limits, better-compute pools NAME, or ask an admin of your tenant",
     "quota": "release something, or ask for more quota",
     "budget": "release something, or ask for more budget",
     "busy": "start later, or ask for fewer",
@@ -44,6 +45,8 @@ class Reader:
     zone: ZoneInfo
     pools: Mapping[str, str]
     people: Mapping[str, str] = field(default_factory=dict)
+    #: by id of a pool, which devices it has
+    devices: Mapping[str, Sequence[PoolDevices]] = field(default_factory=dict)
 
     def pool(self, pool_id: str) -> str:
         """A pool's name, or its id where it is not known."""
@@ -82,7 +85,7 @@ def reservations(found: Sequence[Reservation], reader: Reader, *, more: bool) ->
             each.id,
             Cell(str(each.state), _COLOURS.get(each.state)),
             reader.pool(each.pool_id),
-            devices(each.request),
+            devices(each.request, reader.devices.get(each.pool_id, ())),
             _when(each, reader),
         )
         for each in found
@@ -98,11 +101,11 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
     lines += facts(
         [
             ("Pool", reader.pool(found.pool_id)),
-            ("Devices", devices(found.request)),
+            ("Devices", devices(found.request, reader.devices.get(found.pool_id, ()))),
             ("When", _when_in_full(found, reader)),
             ("Lease", _lease(found, reader)),
             ("Host share", _host_share(found.host_share)),
-            ("Nodes", ", ".join(each.node_id for each in found.allocations)),
+            ("Nodes", ", ".join(map(_node, found.allocations))),
             ("Cost", _cost(found)),
             ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
             ("Series", found.series_id or ""),
@@ -117,23 +120,41 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
     )
     for allocation in found.allocations:
         if allocation.binding is not None and found.state is S.ACTIVE:
-            lines += ["", f"Use it on {allocation.node_id}:", run_command(allocation.binding)]
+            lines += ["", f"Use it on {_node(allocation)}:", run_command(allocation.binding)]
     return lines
 
 
-def devices(request: Mapping[str, Any]) -> str:
-    """``4 × gpu``, ``2 × gpu.mig 1g.10gb``, ``8 × gpu on each of 2 nodes``"""
-    told = " + ".join(_line(line) for line in request.get("devices", ()))
+def _node(allocation: Allocation) -> str:
+    return allocation.node or allocation.node_id
+
+
+def devices(request: Mapping[str, Any], there: Sequence[PoolDevices] = ()) -> str:
+    """``4 × H100``, ``2 × H100 1g.10gb``, ``8 × gpu on each of 2 nodes``
+
+    The model is the one that was asked for, or the only one that is there.
+    """
+    told = " + ".join(_line(line, there) for line in request.get("devices", ()))
     gang = request.get("gang")
     return f"{told} on each of {gang['nodes']} nodes" if gang else told
 
 
-def _line(line: Mapping[str, Any]) -> str:
+def _line(line: Mapping[str, Any], there: Sequence[PoolDevices]) -> str:
     if "anyOf" in line:
-        return " or ".join(_line(option) for option in line["anyOf"])
+        return " or ".join(_line(option, there) for option in line["anyOf"])
     count = line["count"]
     number = f"{count['min']}-{count['max']}" if isinstance(count, Mapping) else str(count)
-    return " ".join(filter(None, [f"{number} × {line['class']}", line.get("profile")]))
+    return " ".join(filter(None, [f"{number} ×", *_kind(line, there), line.get("profile")]))
+
+
+def _kind(line: Mapping[str, Any], there: Sequence[PoolDevices]) -> list[str]:
+    """A model says what a GPU or an instance of one is; a slot is said to be one."""
+    kind, selector = line["class"], line.get("selector")
+    asked = selector.get("model") if isinstance(selector, Mapping) else None
+    models = {each.model for each in there if each.device_class == kind}
+    model = asked if isinstance(asked, str) else models.pop() if len(models) == 1 else None
+    if model is None:
+        return [kind]
+    return [model, kind] if kind == DeviceClass.SLOT else [model]
 
 
 def _when(found: Reservation, reader: Reader) -> str:

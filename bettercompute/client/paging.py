@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from bettercompute.client import accounts, calls, flows
+from bettercompute.client import accounts, calls, failures, flows
 from bettercompute.client.calls import Call
 from bettercompute.client.flows import Api, Flow, Pages
 
@@ -26,9 +26,15 @@ class Page(Protocol[Item_co]):
 def page(
     api: Api, call: Call[Page[Item]], cursor: str | None
 ) -> Flow[tuple[list[Item], str | None]]:
-    """The items of the page at a cursor (None: the first), and the cursor of the next."""
+    """The items of the page at a cursor (None: the first), and the cursor of the next.
+
+    Raises:
+        failures.UnexpectedAnswer: the next is this one, so that the list would never end.
+    """
     asked = call if cursor is None else calls.with_query(call, [("cursor", cursor)])
     found = yield from flows.exchange(api, asked)
+    if cursor is not None and found.next_cursor == cursor:
+        raise failures.UnexpectedAnswer("The list has a page that is its own next one.")
     return list(found.items), found.next_cursor
 
 

@@ -297,6 +297,8 @@ class Allocation(AnswerModel):
 
     id: str
     node_id: str
+    #: what the node is called
+    node: str | None = None
     device_ids: list[str]
     state: AllocationState
     binding: NodeBinding | None = None

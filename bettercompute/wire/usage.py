@@ -29,6 +29,8 @@ class UsageRow(AnswerModel):
     day: str | None
     pool_id: str | None
     owner_identity_id: str | None
+    #: the owner's user name
+    owner: str | None = None
     gpu_hours: float
     idle_gpu_hours: float
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support import collecting, parallel
+from tests.support import collecting, parallel, paths
 
 
 @pytest.fixture
@@ -102,3 +102,16 @@ def test_processes_begin_to_collect_at_different_files_and_agree_in_the_end() ->
     items = [SimpleNamespace(path=Path(name[0]), name=name) for name in names]
     next(collecting.FromElsewhere(1, 2).pytest_collection_modifyitems(items))
     assert [item.name for item in items] == ["a::1", "b::1", "c::2", "c::1", "d::1"]
+
+
+def test_a_mistyped_path_is_said_before_any_process_is_started(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").touch()
+    config = SimpleNamespace(
+        args=["test_it.py::test_one", "test_if.py::test_one"],
+        invocation_params=SimpleNamespace(dir=tmp_path),
+        option=SimpleNamespace(pyargs=False),
+    )
+    with pytest.raises(pytest.UsageError, match=r"not found: test_if\.py::test_one"):
+        paths.pytest_cmdline_main(config)
+    config.args.pop()
+    paths.pytest_cmdline_main(config)

@@ -138,7 +138,7 @@ def test_a_preview_shows_every_quota_and_says_which_is_too_small():
     ]
     shown = preview.preview(alice, make.request(alice, pool, gpus=4))
     assert [(reason.filter, reason.needs) for reason in shown.reasons] == [
-        ("quota", "4000 gpuMilli in this pool, of which 3000 are left of 3000")
+        ("quota", "4 GPUs in this pool, of which 3 are left of 3")
     ]
 
 

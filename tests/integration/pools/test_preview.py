@@ -155,7 +155,7 @@ def test_a_quota_that_is_too_small_is_a_reason_that_says_what_is_left(pool):
     make.reservation(cast.caller("alice"), pool, gpus=1)
     found = look(pool, gpus=3)
     assert filters(found) == [Filter.QUOTA]
-    assert found.reasons[0].needs == "3000 gpuMilli, of which 2500 are left of 3500"
+    assert found.reasons[0].needs == "3 GPUs, of which 2.5 are left of 3.5"
     assert found.quota_after[0].used == 4_000
 
     quota.set_max(cast.tenant().pk, "gpuMilli", 10**6)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bettercompute import clock as clocks
-from bettercompute import errors
+from bettercompute import errors, units
 from bettercompute.wire.capacity import Filter
 from nodes import eligibility
 from nodes.models import Node, NodeResource, ReportedState, ResourceBooking
@@ -134,7 +134,7 @@ class TestQuota:
         mallory = cast.caller("mallory")
         found = preview.preview(mallory, make.request(mallory, pool, resources=resources))
         quotas = [each.needs for each in found.reasons if each.filter is Filter.QUOTA]
-        assert quotas == [f"1 {missing}, of which 0 are left of 0"]
+        assert quotas == [f"{units.text(missing, 1)}, of which 0 are left of 0"]
         with pytest.raises(errors.QuotaExceeded) as refused:
             make.reservation(mallory, pool, resources=resources)
         assert refused.value.details["resource"] == missing

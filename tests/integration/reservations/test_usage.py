@@ -111,6 +111,11 @@ def test_over_rest(clock):
     assert item["day"] == "2026-03-02"
     assert item["gpuHours"] == 1.0
     assert item["ownerIdentityId"] is None
+    assert item["owner"] is None
+    by_owner = api.get(f"/usage?from={now - 3_600_000}&to={now}&by=owner").json()["items"]
+    assert [(each["ownerIdentityId"], each["owner"]) for each in by_owner] == [
+        (cast.account("alice").pk, "alice")
+    ]
     listed = api.get(f"/usage?from={now - 3_600_000}&to={now}&by=day,pool&timeZone=Asia/Tokyo")
     assert listed.json() == answer.json()
     wrong = cast.problem(api.get("/usage?from=1&to=2&by=day,week"), 400, "INVALID_INPUT")

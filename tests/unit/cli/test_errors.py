@@ -73,14 +73,32 @@ def test_an_occurrence_that_has_begun_is_looked_at_by_itself() -> None:
     assert explaining.advice(error) == ["See its state: better-compute get rsv_2"]
 
 
-@pytest.mark.parametrize("reason", ["offer-gone", "offer-expired"])
+def test_a_limit_of_a_pool_is_no_policy_of_the_tenant() -> None:
+    """By what the server answers: admission says which bounds of the pool were broken."""
+    limits = {"poolLimits": ["duration at most 1 d"]}
+    error = failures.AccessDenied("The pool main allows: …", details=limits)
+    (told,) = explaining.advice(error)
+    assert "better-compute pools NAME" in told
+    assert "admin" not in told
+
+
+@pytest.mark.parametrize(
+    ("refused", "exit_code"),
+    [
+        ((409, "CONFLICT", "offer-gone"), Exit.NO_CAPACITY),
+        ((409, "CONFLICT", "offer-expired"), Exit.NO_CAPACITY),
+        ((404, "NOT_FOUND", "offer-unknown"), Exit.NOT_FOUND),
+    ],
+)
 def test_after_an_offer_that_is_gone_new_ones_are_asked_for(
-    run: Run, serve: Serve, reason: str
+    run: Run, serve: Serve, refused: tuple[int, str, str], exit_code: Exit
 ) -> None:
-    told = answers.answer(answers.problem(409, "CONFLICT", "It is gone.", reason=reason), 409)
+    status, code, reason = refused
+    told = answers.answer(answers.problem(status, code, "It is gone.", reason=reason), status)
     serve({("POST", "/reservations"): told})
     result = run("reserve", "--offer", "cof_1")
-    assert result.code == Exit.NO_CAPACITY
+    assert result.code == exit_code
+    assert "whoami" not in result.err
     assert "capacity --offers" in result.err
 
 

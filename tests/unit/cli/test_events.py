@@ -58,6 +58,17 @@ def test_events_lists_what_happened_with_its_details(run, serve):
     assert "limit=5" in asked
 
 
+def test_limits_are_told_in_gpus_and_not_in_thousandths(run, serve):
+    more = event(1, "x", "x", resource="gpuMilli", max=8_500)
+    gone = event(2, "x", "x", resource="vcpu", max=None)
+    offered = event(3, "x", "x", resources={"gpuMilli": 1_000, "memoryGiB": 64})
+    serve({("GET", "/events"): listed(more, gone, offered)})
+    told = run("events").out
+    assert "max: 8.5 GPUs" in told
+    assert "max: no limit of CPUs" in told
+    assert "resources: 1 GPU, 64 GiB of memory" in told
+
+
 def test_events_for_a_program_is_one_document(run, serve):
     serve({("GET", "/events"): listed(RELEASED, PLACED, cursor="more")})
     result = run("events", "--json", "--limit", "1")

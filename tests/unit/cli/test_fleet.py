@@ -48,7 +48,8 @@ def test_what_does_not_fit_says_why_and_exits_with_5(run: Run, serve: Serve) -> 
     assert result.code == Exit.NO_CAPACITY
     assert result.out == (
         "It does not fit:\n"
-        "  - policy: needs at most 1 GPU (ask an admin of your tenant which policies bind you)\n"
+        "  - policy: needs at most 1 GPU (see the pool's limits, better-compute pools NAME, or ask"
+        " an admin of your tenant)\n"
         "  - busy: needs 2 free gpu; 12 nodes fail, such as main-0, main-1; until today 11:00"
         " (start later, or ask for fewer)\n"
     )
@@ -98,10 +99,10 @@ def test_pools_are_listed_with_what_is_free_and_the_quotas(run: Run, serve: Serv
         "main  pool_main  eu-west  2      16 × H100  12    now\n"
         "mig   pool_mig   eu-west  2      16 × H100  0     today 11:00\n"
         "\n"
-        "QUOTA     OF                 USED  MAX\n"
-        "gpuMilli  all pools          4000  256000\n"
-        "gpuMilli  pool main          2000  8000\n"
-        "vcpu      offer of pool mig  0     64\n"
+        "QUOTA  OF                 USED  MAX\n"
+        "GPUs   all pools          4     256\n"
+        "GPUs   pool main          2     8\n"
+        "CPUs   offer of pool mig  0     64\n"
     )
 
 

@@ -231,6 +231,14 @@ class TestWaiting:
 
 
 class TestPages:
+    def test_a_page_that_is_its_own_next_one_ends_the_list(self) -> None:
+        endless = answers.answer({"items": [], "nextCursor": "rsv_again"})
+        acting = driver(endless, endless)
+        page = reservations.pages(acting.api)
+        assert acting.run(page(None)) == ([], "rsv_again")
+        with pytest.raises(failures.UnexpectedAnswer):
+            acting.run(page("rsv_again"))
+
     def test_filters_go_with_every_page_and_the_cursor_with_the_next(self) -> None:
         first = answers.answer({"items": [answers.reservation()], "nextCursor": "rsv_first"})
         last = answers.answer({"items": [], "nextCursor": None})
