@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from bettercompute import durations
 from bettercompute.cli import times, waits
 from bettercompute.cli.output import Cell, Shown, Table, facts
-from bettercompute.pages import chips, spans
+from bettercompute.pages import chips, endings, spans
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
 from bettercompute.wire.operating import Lease
@@ -109,7 +109,7 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Cost", _cost(found)),
             ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
             ("Series", found.series_id or ""),
-            ("Reason", found.reason or ""),
+            ("Ended because", endings.in_words(found.reason)),
             *(
                 (each.type, each.message or each.reason)
                 for each in found.conditions

@@ -75,7 +75,7 @@ def document(request: HttpRequest) -> HttpResponse:
     queries.refuse_unknown(request.GET, None)
     content, etag = _document()
     if etags.is_not_modified(request, etag):
-        answered = HttpResponse(status=304)
+        answered = HttpResponse(status=304, content_type="application/json")
     else:
         answered = HttpResponse(content, content_type="application/json")
     answered["ETag"] = etag

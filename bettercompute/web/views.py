@@ -36,6 +36,7 @@ from bettercompute.web import etags, limits, parsing, queries, rendering
 from bettercompute.web.buckets import Allowance
 from bettercompute.wire.reservations import KEY_MAX
 
+JSON = "application/json"
 ID_MAX = 255
 
 
@@ -166,9 +167,9 @@ class ApiView(APIView):
         elif is_read:
             etag = etags.of_content(body)
         if etag and is_read and etags.is_not_modified(self.request._request, etag):
-            answered = HttpResponse(status=304)
+            answered = HttpResponse(status=304, content_type=JSON)
         else:
-            answered = HttpResponse(body, status=status, content_type="application/json")
+            answered = HttpResponse(body, status=status, content_type=JSON)
         if etag:
             answered["ETag"] = etag
         answered["Cache-Control"] = "private, no-cache" if is_read else "no-store"

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from django.urls import reverse
 
 from bettercompute import clock, states
-from bettercompute.pages import chips, moments, parts, spans
+from bettercompute.pages import chips, endings, moments, parts, spans
 from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
@@ -329,7 +329,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Series", *_series(shown)),
         parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),
         parts.Fact("Shared with", _people(shown.users, names)),
-        parts.Fact("Ended because", shown.reason or ""),
+        parts.Fact("Ended because", endings.in_words(shown.reason)),
         parts.Fact("Key", shown.idempotency_key),
         parts.Fact("Version", str(shown.version)),
     ]

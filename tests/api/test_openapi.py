@@ -85,6 +85,7 @@ def test_the_document_is_cached_by_its_etag(client: Client) -> None:
     assert first.status_code == 200
     again = client.get("/api/v1/openapi.json", headers={"If-None-Match": first["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
+    assert again["Content-Type"] == "application/json"
 
 
 @pytest.mark.rule("A5")

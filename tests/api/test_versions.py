@@ -270,6 +270,7 @@ def test_a_read_has_a_strong_etag_and_is_not_sent_twice(world: World, template: 
     for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
         again = world.api.get(path, If_None_Match=known)
         assert (again.status_code, again.content, again["ETag"]) == (304, b"", etag), known
+        assert again["Content-Type"] == first["Content-Type"], known
     assert world.api.get(path, If_None_Match='"other"').status_code == 200
 
 
