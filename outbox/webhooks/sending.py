@@ -103,6 +103,8 @@ class _Course:
 # Before an answer's head has come: the receiver went away, or sent what is no answer.
 _GONE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
 _ASIDES = re.compile(r"\[[^\]]*\]|\(_ssl\.c:\d+\)")
+_BYTES = re.compile(r"bytearray\(b(.*)", re.DOTALL)
+SAID_CHARACTERS_MAX = 150
 
 
 class _Failed(Exception):
@@ -297,5 +299,10 @@ def _ended(course: _Course, request: Request, failed: _Failed | None) -> Attempt
 
 
 def _said(error: Exception) -> str:
-    """What a library says of an error, without its own file names and codes."""
-    return _ASIDES.sub("", str(error)).strip(" .") or type(error).__name__
+    """What a library says of an error, without its own file names and codes; a short text.
+
+    It may quote what the receiver sent, however much of it.
+    """
+    said = _BYTES.sub(r"\1", _ASIDES.sub("", str(error)[: 4 * SAID_CHARACTERS_MAX])).strip(" .)")
+    short = said if len(said) <= SAID_CHARACTERS_MAX else f"{said[:SAID_CHARACTERS_MAX]}…"
+    return short or type(error).__name__

@@ -241,6 +241,7 @@ def _says(raw: bytes) -> Behaviour:
         _says(b"\x00\xff" * 500),
         _says(b"220 mail.example.com ESMTP\r\n"),
         _says(b"HTTP/1.1 abc OK\r\n\r\n"),
+        _says(b"\xff" * 60_000 + b"\r\n\r\n"),
         _says(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
         _says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
         _says(b"HTTP/1.1 200 OK\r\nBad Header\r\n\r\n"),
@@ -253,6 +254,8 @@ def test_who_closes_early_or_speaks_no_http_1_has_failed(behaviour: Behaviour) -
     [attempt] = _one(behaviour)
     assert (attempt.failure, attempt.status) == (Failure.BROKEN, None)
     assert attempt.message.startswith("Closed the connection, or does not speak HTTP/1.1")
+    assert len(attempt.message) < 250
+    assert "bytearray" not in attempt.message
 
 
 def test_where_nobody_listens_it_says_so() -> None:
