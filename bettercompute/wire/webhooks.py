@@ -139,7 +139,7 @@ class Delivery(AnswerModel):
     test: bool
     state: DeliveryState
     attempts: int
-    #: when it is tried next; null: not again by itself
+    #: when it is tried next; null: not again by itself, or not while its webhook is disabled
     next_at: int | None
     created_at: int
     finished_at: int | None

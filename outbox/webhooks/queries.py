@@ -94,7 +94,7 @@ def deliveries_page(
     if filters.event_type is not None:
         found = found.filter(event_type=filters.event_type)
     rows = list(found.order_by("-id")[: limit + 1])
-    items = [wire.Delivery.model_validate(_delivery(row)) for row in rows[:limit]]
+    items = [wire.Delivery.model_validate(_delivery(row, endpoint)) for row in rows[:limit]]
     more = len(rows) > limit
     return wire.DeliveryList(
         items=items,
@@ -116,7 +116,7 @@ def delivery(endpoint: WebhookEndpoint, delivery_id: str) -> wire.DeliveryWithAt
     latest = WebhookAttempt.objects.filter(delivery=row).order_by("-number")[:TRIES_SHOWN_MAX]
     tries = [_attempt(each) for each in reversed(latest)]
     return wire.DeliveryWithAttempts.model_validate(
-        {**_delivery(row), "body": row.body, "tries": tries}
+        {**_delivery(row, endpoint), "body": row.body, "tries": tries}
     )
 
 
@@ -158,8 +158,8 @@ def _notice(row: WebhookEndpoint) -> str | None:
     return None
 
 
-def _delivery(row: WebhookDelivery) -> dict[str, Any]:
-    pending = row.status == DeliveryStatus.PENDING
+def _delivery(row: WebhookDelivery, endpoint: WebhookEndpoint) -> dict[str, Any]:
+    waits = row.status == DeliveryStatus.PENDING and endpoint.state == EndpointState.ENABLED
     return {
         "id": row.pk,
         "webhook_id": row.endpoint_id,
@@ -170,7 +170,7 @@ def _delivery(row: WebhookDelivery) -> dict[str, Any]:
         "test": row.test,
         "state": row.status,
         "attempts": row.attempts,
-        "next_at": clock.to_ms(row.next_at) if pending else None,
+        "next_at": clock.to_ms(row.next_at) if waits else None,
         "created_at": clock.to_ms(row.created_at),
         "finished_at": _ms(row.finished_at),
     }

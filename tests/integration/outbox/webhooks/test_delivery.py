@@ -13,7 +13,7 @@ from bettercompute.coordination.fencing import LeaseLost
 from bettercompute.failpoints import Failpoint
 from outbox import dispatch
 from outbox.models import Cursor, Event, Lane, WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import deliveries, endpoints, schedule, upkeep
+from outbox.webhooks import deliveries, endpoints, queries, schedule, upkeep
 from outbox.webhooks.endpoints import Draft
 from tests.support import cast, make
 from tests.support.receivers import Reply, receiver
@@ -148,6 +148,22 @@ def test_events_from_before_an_endpoint_was_made_or_while_it_was_disabled_are_no
     dispatched()
     types = list(WebhookDelivery.objects.order_by("id").values_list("event_type", flat=True))
     assert types == ["webhook.enabled", "quota.changed"]
+
+
+def test_what_waits_for_a_disabled_endpoint_is_tried_at_no_time(clock, door):
+    made, _ = endpoint(door)
+    alice = cast.caller("alice")
+    publish()
+    dispatched()
+    (due,) = queries.deliveries_page(alice, made.pk, queries.Filters(), limit=10).items
+    endpoints.update(alice, made.pk, {}, enabled=False)
+    (waits,) = queries.deliveries_page(alice, made.pk, queries.Filters(), limit=10).items
+    assert due.next_at is not None
+    assert (waits.state, waits.next_at) == ("pending", None)
+    assert queries.delivery(endpoints.get(alice, made.pk), waits.id).next_at is None
+    endpoints.update(alice, made.pk, {}, enabled=True)
+    again = queries.delivery(endpoints.get(alice, made.pk), waits.id)
+    assert again.next_at == due.next_at
 
 
 @pytest.mark.case(30)
