@@ -1,5 +1,6 @@
 """The console's pages of webhooks: the list, one with what it was sent, its form, one delivery."""
 
+import re
 from datetime import timedelta
 
 from django.contrib import messages
@@ -22,6 +23,7 @@ SECTION = "webhooks"
 SHOWN_MAX = 200  # more than there may be of one tenant
 DELIVERIES_SHOWN = 25
 _SPANS = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "3d": timedelta(days=3)}
+_VERSION = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 
 
 @require_safe
@@ -97,8 +99,10 @@ def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespo
     refusal = ""
     if request.method == "POST":
         try:
-            _, secret = endpoints.rotate_secret(visitor.caller, webhook_id)
-        except errors.AccessDenied as error:
+            _, secret = endpoints.rotate_secret(
+                visitor.caller, webhook_id, if_match=_asked_about(request)
+            )
+        except (errors.AccessDenied, errors.PreconditionFailed) as error:
             acts.refused(error)
             refusal = error.message
         else:
@@ -252,6 +256,12 @@ def _question(request: HttpRequest, page: Question) -> HttpResponse:
     return rendering.render(
         request, "components/confirm.html", page, section=SECTION, status=status
     )
+
+
+def _asked_about(request: HttpRequest) -> frozenset[int] | None:
+    """The version that the question was about: whoever presses twice does it once."""
+    asked = request.GET.get("version", "")
+    return frozenset({int(asked)}) if _VERSION.match(asked) else None
 
 
 def _refused(

@@ -201,14 +201,23 @@ def rotation(webhook: wire.Webhook, *, refusal: str = "") -> Question:
         title="Rotate its secret?",
         what=webhook.url,
         back_href=reverse("webhook", args=[webhook.id]),
-        action_href=reverse("webhook-rotate", args=[webhook.id]),
+        action_href=f"{reverse('webhook-rotate', args=[webhook.id])}?version={webhook.version}",
         verb="" if refusal else "Rotate",
         consequences=(
             "You are shown the new secret once. Give it to the receiver.",
             "For 24 hours messages are signed with both: nothing is lost meanwhile.",
             "After that, a receiver that knows only the old one refuses what it is sent.",
+            *_ends_at_once(webhook),
         ),
         refusal=refusal,
+    )
+
+
+def _ends_at_once(webhook: wire.Webhook) -> Sequence[str]:
+    if webhook.previous_secret_until is None:
+        return ()
+    return (
+        "It was rotated within the last 24 hours: the secret before that signs no more at once.",
     )
 
 

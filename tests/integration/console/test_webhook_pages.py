@@ -11,6 +11,7 @@ from django.test import Client
 from bettercompute.audit.models import Entry
 from bettercompute.client.calls import Answer
 from outbox.models import WebhookEndpoint
+from outbox.webhooks import vault
 from tests.support import cast, receiving, webhooks, wire_server
 from tests.support.wire_server import WireServer
 
@@ -136,6 +137,19 @@ def test_it_is_changed_disabled_enabled_rotated_and_deleted(alice: Client) -> No
     assert "What it was sent is forgotten" in text(alice.get(f"{here}/delete"))
     assert alice.post(f"{here}/delete")["Location"] == "/webhooks"
     assert alice.get(here).status_code == 404
+
+
+def test_who_presses_rotate_twice_rotates_once(alice: Client) -> None:
+    """Or the secret that the receiver has would sign no more, at once."""
+    webhook_id, secret = made(alice, "https://hooks.example.com/gpus")
+    question = text(alice.get(f"/webhooks/{webhook_id}/rotate"))
+    action = re.search(r'action="([^"]*rotate[^"]*)"', question)
+    assert action is not None
+    assert "the secret before that" not in question
+    assert alice.post(action[1]).status_code == 302
+    assert alice.post(action[1]).status_code == 409
+    assert vault.unseal(WebhookEndpoint.objects.get().previous_secret) == secret
+    assert "the secret before that" in text(alice.get(f"/webhooks/{webhook_id}/rotate"))
 
 
 def test_what_failed_is_sent_again_one_or_a_span(alice: Client, receiver: WireServer) -> None:
