@@ -56,11 +56,19 @@ def required(
             return _homeless(request)
         request.visitor = visitor  # type: ignore[attr-defined]  # read by rendering
         try:
+            _refuse_nul(request)
             return view(request, visitor, *args, **kwargs)
         except errors.ApiError as error:
             return failures.of_error(request, error)
 
     return guarded
+
+
+def _refuse_nul(request: HttpRequest) -> None:
+    """No column can hold it; in addresses it is refused before any view (``web.requests``)."""
+    for name, values in request.POST.lists():
+        if any("\x00" in text for text in [name, *values]):
+            raise errors.InvalidInput.at(name.replace("\x00", "\\u0000"), "must not have NUL")
 
 
 def _sign_in(request: HttpRequest) -> HttpResponse:

@@ -21,6 +21,8 @@ from reservations import dryrun
 from reservations.pages import calendar
 
 SECTION = "policies"
+# A text is not lost where it cannot be tried, the pool being gone perhaps.
+_UNTRIED = (errors.InvalidInput, errors.AccessDenied, errors.NotFound, errors.Unavailable)
 
 
 @require_safe
@@ -144,7 +146,7 @@ def _trial(
     try:
         wanted = form.asked(request.POST, tenant_id=visitor.caller.tenant_id, replaces=replaces)
         verdict = dryrun.judge(visitor.caller, wanted)
-    except (errors.InvalidInput, errors.AccessDenied, errors.Unavailable) as refusal:
+    except _UNTRIED as refusal:
         acts.refused(refusal)
         shown = form.refused(request.POST, refusal, pools)
         page = pages.editing(shown, policy=stored, examples=examples)

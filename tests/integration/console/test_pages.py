@@ -81,6 +81,20 @@ class TestWhoMayLook:
             assert guarded.post(path, fill(pool)).status_code == 403, path
         assert not Reservation.objects.exists()
 
+    @pytest.mark.parametrize(
+        ("path", "form"),
+        [
+            ("/tokens/new", {"name": "a\0b"}),
+            ("/policies/new", {"name": "a", "text": "// \0\nforbid(principal, action, resource);"}),
+            ("/webhooks/new", {"url": "https://hooks.example.com/", "description": "a\0b"}),
+            ("/reserve", {"a\0b": "1"}),
+        ],
+    )
+    def test_nul_in_a_form_is_refused(self, alice: Client, path: str, form: dict[str, str]) -> None:
+        response = alice.post(path, form)
+        assert response.status_code == 400
+        assert "must not have NUL" in text(response)
+
     def test_an_account_without_a_tenant_is_told_what_to_do(self) -> None:
         account = cast.account("bob")
         account.memberships.all().delete()
@@ -219,7 +233,7 @@ class TestReserving:
         assert Reservation.objects.count() == 1
 
     def test_a_form_without_its_key_books_nothing(self, alice: Client, pool: Pool) -> None:
-        response = self.reserve(alice, fill(pool, key="\0"))
+        response = self.reserve(alice, fill(pool, key="\x01"))
         assert response.status_code == 400
         assert "came without its key" in text(response)
         assert not Reservation.objects.exists()

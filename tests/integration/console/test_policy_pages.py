@@ -83,9 +83,10 @@ def test_a_trial_says_who_would_be_refused_and_saves_nothing(alice: Client) -> N
         ({"count": "many"}, "Must be a whole number."),
         ({"duration": "soon"}, "Not a duration we understand"),
         ({"text": "permit(all);"}, "Line 1: this is not a Cedar policy"),
+        ({"pool": "pool_gone"}, "At most 2 GPUs."),  # the text is still there
     ):
         refused = alice.post("/policies/new", sent(LIMIT, **{**asked, **changes}))
-        assert refused.status_code == 400
+        assert refused.status_code == (404 if "pool" in changes else 400)
         assert told in text(refused)
 
 
