@@ -51,6 +51,12 @@ def text(response: HttpResponse) -> str:
     return re.sub(r"\s+", " ", response.content.decode())
 
 
+def _menu(response: HttpResponse) -> str:
+    """What is behind More."""
+    page = response.content.decode()
+    return page[page.index('class="menu-panel places"') : page.index("</nav>")]
+
+
 class TestWhoMayLook:
     @pytest.mark.parametrize("path", [*PAGES, "/pools/pool_x", "/reservations/rsv_x"])
     def test_a_stranger_is_sent_to_sign_in_and_back(self, path: str) -> None:
@@ -141,6 +147,13 @@ class TestEveryPage:
         make.active(cast.caller("alice"), pool, gpus=3)
         page = alice.get(path).content.decode()
         assert not re.findall(r"<script(?![^>]*src=)[^>]*>|<style|\sstyle=|\son\w+=", page)
+
+    def test_every_place_behind_more_marks_itself_there(self) -> None:
+        olga = cast.session("olga")
+        places = re.findall(r'<a href="([^"]+)">', _menu(olga.get("/")))
+        assert {"/tokens", "/webhooks", "/events", "/usage", "/series", "/audit"} <= set(places)
+        for place in set(places) - {"/admin/"}:
+            assert f'<a href="{place}" aria-current="page">' in _menu(olga.get(place))
 
     @pytest.mark.rule("U2")
     def test_it_shows_the_zone_of_its_times(self, alice: Client) -> None:
