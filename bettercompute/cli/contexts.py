@@ -21,6 +21,8 @@ FILE = "file"
 VARIABLE_PREFIX = "env:"
 DEFAULT = "default"
 LOGIN = "better-compute login"
+#: What a file that is not as we wrote it may raise, one nested without end included.
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -124,7 +126,7 @@ def secret(where: Path, name: str, context: Context) -> Secret | None:
     try:
         kept = json.loads(content.text)
         url, token = str(kept["url"]), str(kept["token"])
-    except (ValueError, KeyError, TypeError) as error:
+    except _BROKEN as error:
         raise Unusable(f"{file} is broken. Run `{LOGIN} --context {name}`.") from error
     if url != context.url:
         raise Unusable(
@@ -172,7 +174,7 @@ def _parsed(text: str, file: Path) -> Config:
         }
         current = found.get("current")
         return Config(current if current in contexts else None, contexts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _BROKEN as error:
         raise Unusable(
             f"{file} is broken ({type(error).__name__}). Mend it, or remove it and run `{LOGIN}`."
         ) from error
@@ -212,7 +214,7 @@ def _migrate(where: Path) -> Config:
         try:
             found = json.loads(content.text)
             url, token, tenant = str(found["url"]), str(found["token"]), found.get("tenant")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _BROKEN as error:
             raise Unusable(f"{file} is broken. Remove it and run `{LOGIN}`.") from error
         config = Config(DEFAULT, {DEFAULT: Context(url, FILE, tenant)})
         keep_secret(where, DEFAULT, url=url, token=token)

@@ -123,7 +123,7 @@ def _left_behind(file: Path, *, is_this: bool) -> Intent | None:
         found = json.loads(os.read(handle, private.SIZE_MAX))
         key, request, at = str(found["key"]), dict(found["request"]), int(found["at"])
         is_fresh = 0 <= times.to_ms(times.now()) - at < WITHIN_MS
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         is_fresh = False  # it died while writing this, before anything was sent
     if is_fresh and is_this:
         return Intent(key, request, at, file, handle)

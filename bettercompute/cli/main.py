@@ -4,8 +4,10 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 not authenticated, 4 denied, 5 no capacity
 6 not found, 7 timed out waiting, 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -149,7 +151,16 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit."""
+    _open_what_is_closed()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_what_is_closed() -> None:
+    """A shell's ``>&-`` leaves no stream, and its number to the next file that is opened."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (to the end)
+            setattr(sys, name, stream)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -161,7 +172,8 @@ def run(arguments: Sequence[str]) -> int:
             list(arguments), prog_name="better-compute", standalone_mode=False, obj=session
         )
     except click.ClickException as error:
-        if session.out.format is Format.JSON:
+        if session.out.format is Format.JSON or _wants_json(arguments):
+            session.out.format = Format.JSON
             session.out.fail(error.format_message(), code="USAGE")
         else:
             error.show()
@@ -171,6 +183,11 @@ def run(arguments: Sequence[str]) -> int:
 
         return explaining.explain(session, error)
     return answered if isinstance(answered, int) else Exit.OK
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """What click does not know keeps it from reading the options around it."""
+    return "--json" in arguments or f"--output={Format.JSON}" in arguments
 
 
 def _require_text(arguments: Sequence[str]) -> None:

@@ -55,12 +55,14 @@ def read(file: Path) -> Content | None:
         if error.errno == errno.ELOOP:
             raise Unusable(f"{file} is a link, which is not followed. Remove it.") from error
         raise Unusable(f"{file} cannot be read: {error.strerror}.") from error
-    with os.fdopen(handle, "rb") as opened:
-        was_open = _mend(opened.fileno(), file, regular=True)
-        try:
+    try:
+        was_open = _mend(handle, file, regular=True)
+        with os.fdopen(handle, "rb", closefd=False) as opened:
             return Content(opened.read(SIZE_MAX).decode("utf-8"), was_open)
-        except UnicodeDecodeError as error:
-            raise Unusable(f"{file} is no text. Remove it.") from error
+    except UnicodeDecodeError as error:
+        raise Unusable(f"{file} is no text. Remove it.") from error
+    finally:
+        os.close(handle)
 
 
 def write(file: Path, text: str) -> None:

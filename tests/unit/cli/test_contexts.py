@@ -147,6 +147,7 @@ BROKEN = [
     '{"version": 1, "contexts": {"../a": {"url": "x"}}}',
     '{"version": 2, "contexts": {}}',
     "\x00",
+    "[" * 100_000,
 ]
 
 
@@ -160,7 +161,7 @@ def test_a_broken_configuration_is_named_with_what_to_do(
     assert "bct_in_here" not in str(raised.value)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"url": "https://a.example"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"url": "https://a.example"}', "[" * 100_000])
 def test_so_is_a_broken_token(environ: dict[str, str], where: Path, content: str) -> None:
     contexts.token_file(where, "a").write_text(content)
     with pytest.raises(Unusable, match="broken"):

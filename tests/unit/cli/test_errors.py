@@ -2,6 +2,7 @@
 
 import datetime as dt
 import ipaddress
+import json
 import os
 import socket
 import ssl
@@ -281,6 +282,30 @@ def test_debug_says_each_request_and_no_secret(run: Run, serve: Serve) -> None:
     assert "bct" not in result.err
     assert "hunter2" not in result.err
     assert "< nothing in " in run("pools", "--debug").err
+
+
+@pytest.mark.parametrize("command", [["list", "--bogus"], ["bogus"], ["pools", "--limit"]])
+def test_a_mistake_is_a_document_wherever_json_was_asked_for(run: Run, command: list[str]) -> None:
+    result = run(*command, "--json")
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert json.loads(result.err)["error"]["code"] == "USAGE"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_the_shell_has_closed_is_no_error(serve: Serve, closed: str) -> None:
+    items = [answers.reservation()]
+    serve({("GET", "/reservations"): answers.answer({"items": items, "nextCursor": None})})
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m bettercompute.cli.main list {closed}"],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    is_read = closed in {"<&-", "2>&-"}
+    assert ("rsv_first" in done.stdout) == is_read
 
 
 def test_a_reader_that_has_enough_is_no_error(serve: Serve) -> None:

@@ -41,6 +41,13 @@ def test_what_was_left_open_is_made_private_and_said_once(file: Path) -> None:
     assert private.read(file) == Content("bct_1", was_open=False)
 
 
+def test_a_directory_in_its_place_is_said_to_be_none(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(Unusable, match=r"ours/secret is no file\. Move it away\."):
+        private.read(file)
+
+
 def test_a_link_is_neither_read_nor_written_through(file: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("theirs")
