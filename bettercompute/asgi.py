@@ -89,9 +89,11 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     if answer is None:
         served.end(serving.CLIENT_GONE)
         return
+    marker = answer.header(STREAM)
+    answer.headers = answer.without(STREAM)  # it names the session: nobody else is to read it
     try:
-        if answer.header(STREAM) and scope["method"] == "GET":
-            answer = await _stream(scope, answer, receive, send)
+        if marker is not None and scope["method"] == "GET":
+            answer = await _stream(scope, answer, Marker.read(marker), receive, send)
         else:
             await bridge.send(answer, send)
     finally:
@@ -147,11 +149,12 @@ def _as_probe(scope: Scope) -> None:
     served.route, served.level = served.path, logging.DEBUG
 
 
-async def _stream(scope: Scope, answer: Answer, receive: Receive, send: Send) -> Answer:
+async def _stream(
+    scope: Scope, answer: Answer, marker: Marker, receive: Receive, send: Send
+) -> Answer:
     """Go on with what a view has begun (``outbox.streaming``), to its end; what was answered."""
     served: Served = scope[serving.ENVIRON]
-    marker = Marker.read(answer.header(STREAM) or b"")
-    answer.headers = answer.without(STREAM, b"content-length")
+    answer.headers = answer.without(b"content-length")
     try:
         with served.waiting(), metrics.STREAMS.labels("web").track_inprogress():
             await streams.stream(answer, marker, hub=_hub(), receive=receive, send=send)

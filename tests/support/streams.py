@@ -115,7 +115,7 @@ def parsed(text: str) -> Frame:
 
 @asynccontextmanager
 async def opened(
-    headers: dict[str, str], query: str = "", *, last: str = ""
+    headers: dict[str, str], query: str = "", *, last: str = "", method: str = "GET"
 ) -> AsyncIterator[Stream]:
     """A stream that is open as long as the block."""
     stream = Stream()
@@ -123,7 +123,7 @@ async def opened(
     sent = {"accept": "text/event-stream", **headers} | ({"last-event-id": last} if last else {})
     scope = {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "path": "/api/v1/events/stream",
         "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],

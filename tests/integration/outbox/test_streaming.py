@@ -54,6 +54,21 @@ def test_an_event_arrives_as_it_is_listed_behind_an_opening_that_says_the_place(
     assert one.event == "reservation.pending"
 
 
+def test_who_asks_for_the_head_alone_is_not_told_by_what_the_server_goes_on():
+    """That has the key of the session, which no script of a page may read."""
+    cookie = cast.session("alice").cookies["sessionid"].value
+
+    async def scenario():
+        async with opened({"cookie": f"sessionid={cookie}"}, method="HEAD") as stream:
+            await stream.end()
+            assert (stream.status, stream.body) == (200, b"")
+            assert stream.headers["content-type"] == "text/event-stream"
+            assert not [name for name in stream.headers if name.startswith("x-bettercompute")]
+            assert cookie not in str(stream.headers)
+
+    play(scenario())
+
+
 @pytest.mark.parametrize("way", ["header", "query", "both"])
 def test_it_goes_on_exactly_behind_the_id_that_it_is_given(way):
     headers = bearer("alice")
