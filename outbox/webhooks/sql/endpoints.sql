@@ -38,11 +38,20 @@ RETURNING version;
 
 -- name: hurry
 -- What waits for its next try need not wait: the endpoint has another address, or is enabled again.
--- Few wait so: while an endpoint takes nothing, one at a time is tried.
-UPDATE webhook_deliveries
-   SET next_at = compute_now(), attempts_before = attempts
- WHERE endpoint_id = %(id)s::text AND status = 'pending' AND next_at > compute_now()
-   AND (claimed_until IS NULL OR claimed_until <= compute_now());
+-- Few wait so: while an endpoint takes nothing, one at a time is tried. In the order in which who
+-- sends a span again locks them.
+WITH waiting AS (
+    SELECT id
+      FROM webhook_deliveries
+     WHERE endpoint_id = %(id)s::text AND status = 'pending' AND next_at > compute_now()
+       AND (claimed_until IS NULL OR claimed_until <= compute_now())
+     ORDER BY id
+       FOR NO KEY UPDATE
+)
+UPDATE webhook_deliveries AS d
+   SET next_at = compute_now(), attempts_before = d.attempts
+  FROM waiting
+ WHERE d.id = waiting.id;
 
 -- name: rotate
 UPDATE webhook_endpoints
