@@ -39,6 +39,7 @@ def reservation(
     allocation = {
         "id": "alloc_1",
         "nodeId": "node_1",
+        "node": "gpu-01",
         "deviceIds": ["GPU-1", "GPU-2"],
         "state": "bound" if bound else "placed",
         "binding": binding if bound else None,

@@ -24,13 +24,13 @@ RESERVE = ("reserve", "--pool", "main", "--gpus", "2", "--for", "8h")
 ACTIVE = """\
 rsv_first  active
   Pool        main
-  Devices     2 × gpu
+  Devices     2 × H100
   When        today 10:00 – 18:00 (8 h; Europe/Berlin, UTC+01:00; in 1 h)
   Host share  48 CPUs, 512 GiB memory per node
-  Nodes       node_1
+  Nodes       gpu-01
   Cost        16 GPU-hours
 
-Use it on node_1:
+Use it on gpu-01:
   docker run --rm -it \\
     --device bcd.dev/gpu=GPU-1 \\
     --device bcd.dev/gpu=GPU-2 \\
@@ -293,9 +293,9 @@ class TestList:
         result = run("list")
         assert result.code == 0
         assert plain(result.out) == (
-            "ID          STATE    POOL       DEVICES  WHEN\n"
-            "rsv_first   active   main       2 × gpu  today 10:00 – 18:00\n"
-            "rsv_second  pending  pool_gone  2 × gpu  8 h, not placed\n"
+            "ID          STATE    POOL       DEVICES   WHEN\n"
+            "rsv_first   active   main       2 × H100  today 10:00 – 18:00\n"
+            "rsv_second  pending  pool_gone  2 × gpu   8 h, not placed\n"
         )
         assert "scope=mine" in server.received[0].path
 
