@@ -155,7 +155,10 @@ def test_a_token_is_shown_once_whatever_is_pressed_then(open_page: Open) -> None
     cast.account("bob")
     page = open_page("bob", "/tokens/new")
     page.get_by_label("Name").fill("nightly")
-    page.get_by_role("button", name="Make it").click()
+    # Pressed again while the answer is under way: a double click is one for the browser as well.
+    page.locator("main form").evaluate(
+        "form => { form.requestSubmit(); setTimeout(() => form.requestSubmit(), 30); }"
+    )
     shown = page.get_by_text(re.compile("^bct_"))
     expect(shown).to_be_visible()
     page.get_by_role("link", name="API tokens").first.click()
