@@ -1,10 +1,12 @@
 """The document, the hints, and what a terminal may be told."""
 
+import contextlib
 import io
 import json
 import os
 import pty
 import sys
+from typing import IO
 
 import pytest
 
@@ -141,16 +143,26 @@ def test_facts_are_aligned_and_empty_ones_left_out() -> None:
     ]
 
 
+def _all_of(seen: IO[bytes]) -> bytes:
+    """What a terminal was written, which the kernel hands on in parts; then it is gone (EIO)."""
+    read = b""
+    with contextlib.suppress(OSError):
+        while part := seen.read(65_536):
+            read += part
+    return read
+
+
 def test_on_a_terminal_one_line_is_kept_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     master, slave = pty.openpty()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as seen:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with Output().progress("Waiting up to 20 s") as say:
-            say("2 of 3 in line")
-            say("getting its devices\x1b[2J")
-        shown = seen.read(65_536).decode()
+    with os.fdopen(master, "rb", buffering=0) as seen:
+        with os.fdopen(slave, "w") as terminal:
+            monkeypatch.setattr(sys, "stderr", terminal)
+            with Output().progress("Waiting up to 20 s") as say:
+                say("2 of 3 in line")
+                say("getting its devices\x1b[2J")
+        shown = _all_of(seen).decode()
     # What is told cannot steer the terminal.
     assert "Waiting up to 20 s … getting its devices\ufffd[2J (0 s)" in shown
     assert shown.endswith("\x1b[2K"), "in the end the line is wiped"
