@@ -63,8 +63,9 @@ def test_lanes_take_no_slots_from_each_other(clock):
     assert len(claimed(Lane.QUICK, 10)) == 1
 
 
-def test_a_thousand_endpoints_that_hang_delay_the_one_that_answers_by_nothing(clock):
+def test_a_thousand_endpoints_that_hang_delay_the_one_that_answers_by_nothing(clock, monkeypatch):
     """They are out, all that there are slots for, and stay out until it has what it is sent."""
+    monkeypatch.setattr(courier, "STOP_SECONDS_MAX", 60)  # however busy this machine is
     done = threading.Event()
 
     def hang(message):
@@ -98,7 +99,7 @@ def test_a_thousand_endpoints_that_hang_delay_the_one_that_answers_by_nothing(cl
             done.set()
             running.stop()
     left = WebhookDelivery.objects.filter(status="pending")
-    assert not left.filter(claimed_until__isnull=False).exists()  # finished or given back
+    assert not left.filter(claimed_until__isnull=False).exists()  # finished or broken off
 
 
 def test_an_endpoint_is_in_the_lane_of_what_calling_it_last_took(clock, monkeypatch):
