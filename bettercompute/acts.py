@@ -42,6 +42,8 @@ class Actor:
     via: Via = "none"
     token_id: str = ""
     token_name: str = ""
+    #: the agent that uses the token for its account
+    agent: str = ""
     tenant_id: str = ""
     role: str = ""
 

@@ -38,6 +38,7 @@ PREFIXES = (
     "rsv",  # reservation
     "ser",  # a recurring reservation: a series of occurrences
     "alloc",  # a reservation's part on one node
+    "cnf",  # confirmation: what an agent asks its person for
     "cmd",  # command to a node
     "evt",  # event
     "whk",  # webhook endpoint

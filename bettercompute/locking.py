@@ -20,6 +20,7 @@ LOCK_ORDER = (
     "resource_bookings",
     "node_desired",
     "pool_capacity_rollup",
+    "confirmations",
     "webhook_endpoints",
     "webhook_deliveries",
     "work_queue",

@@ -29,6 +29,16 @@ class ReservationState(StrEnum):
 HOLDING = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 
 
+class ConfirmationState(StrEnum):
+    """What an agent asks its person for (R36)."""
+
+    OPEN = "open"  # the person has yet to answer
+    APPROVED = "approved"  # the agent may do it, once
+    USED = "used"  # and has
+    DENIED = "denied"
+    EXPIRED = "expired"  # nobody answered, or the agent did not come back, in time
+
+
 class SeriesState(StrEnum):
     """A recurring reservation: whether more of its occurrences are booked."""
 
@@ -111,8 +121,9 @@ def _machine(table: str, kind: type[StrEnum], moves: Mapping[StrEnum, set[StrEnu
     return Machine(table, transitions)
 
 
-_R, _S, _A, _N, _C, _P, _E = (
+_R, _Q, _S, _A, _N, _C, _P, _E = (
     ReservationState,
+    ConfirmationState,
     SeriesState,
     AllocationState,
     NodeState,
@@ -131,6 +142,15 @@ RESERVATION = _machine(
         _R.PLACED: {_R.BINDING, _R.ACTIVE, _R.PENDING, _R.CANCELLED, _R.RELEASED, _R.FAILED},
         _R.BINDING: {_R.ACTIVE, _R.PENDING, _R.RELEASED, _R.FAILED},
         _R.ACTIVE: {_R.RELEASED},
+    },
+)
+CONFIRMATION = _machine(
+    "confirmations",
+    _Q,
+    {
+        _Q.OPEN: {_Q.APPROVED, _Q.DENIED, _Q.EXPIRED},
+        # denied: by a policy that came between approval and act
+        _Q.APPROVED: {_Q.USED, _Q.DENIED, _Q.EXPIRED},
     },
 )
 SERIES = _machine("reservation_series", _S, {_S.ACTIVE: {_S.ENDED, _S.CANCELLED}})
@@ -181,6 +201,7 @@ ENDPOINT = _machine(
 
 MACHINES: dict[str, Machine] = {
     "reservation": RESERVATION,
+    "confirmation": CONFIRMATION,
     "reservation series": SERIES,
     "allocation": ALLOCATION,
     "node": NODE,

@@ -14,6 +14,7 @@ from reservations import api as reservations
 from reservations import maintenance_api as maintenance
 from reservations import policy_api as policy
 from reservations import usage_api as usage
+from reservations.confirming import api as confirming
 from reservations.feeds import api as feeds
 from reservations.feeds import serving
 from reservations.series import api as series
@@ -40,6 +41,10 @@ api_v1 = [
     path("reservations/<str:reservation_id>/users", reservations.UsersView.as_view()),
     path("reservations/<str:reservation_id>/release", reservations.ReleaseView.as_view()),
     path("reservations/<str:reservation_id>/cancel", reservations.CancelView.as_view()),
+    path("confirmations", confirming.ConfirmationsView.as_view()),
+    path("confirmations/<str:confirmation_id>", confirming.ConfirmationView.as_view()),
+    path("confirmations/<str:confirmation_id>/approve", confirming.ApproveView.as_view()),
+    path("confirmations/<str:confirmation_id>/deny", confirming.DenyView.as_view()),
     path("feeds", feeds.FeedsView.as_view()),
     path("feeds/<str:feed_id>/revoke", feeds.FeedRevokeView.as_view()),
     path("series", series.SeriesListView.as_view()),

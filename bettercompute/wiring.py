@@ -38,6 +38,7 @@ RECONCILERS: Mapping[str, str] = {
     "reservation": "reservations.reconciler:reconcile",
     "pool": "reservations.placing.line:reconcile",
     "series": "reservations.series.reconciler:reconcile",
+    "confirmation": "reservations.confirming.reconciler:reconcile",
     "inventory": "nodes.inventory:reconcile",
     "node": "nodes.reconciler:reconcile",
 }
@@ -47,6 +48,7 @@ RESYNCS: Mapping[str, str] = {
     "reservation": "reservations.queries:live_keys",
     "pool": "reservations.queries:pending_pools",
     "series": "reservations.series.rows:live_keys",
+    "confirmation": "reservations.confirming.lookups:live_keys",
     "inventory": "nodes.queries:unapplied_inventories",
     "node": "nodes.queries:nodes_unconfirmed",
 }
@@ -56,6 +58,7 @@ TICKS: tuple[Tick, ...] = (
     Tick("resync", 180, "bettercompute.wiring:resync"),
     Tick("sweep", 600, "bettercompute.coordination.heartbeats:forget"),
     Tick("capacity-offers", 600, "pools.capacity_offers:sweep"),
+    Tick("confirmations", 3_600, "reservations.confirming.reconciler:forget", fenced=True),
     Tick("retention", 3_600, "outbox.retention:sweep", fenced=True),
     Tick("webhooks", 60, "outbox.webhooks.upkeep:run", fenced=True),
     Tick("audit-seal", 60, "bettercompute.audit.sealing:seal", fenced=True),
@@ -80,6 +83,7 @@ CHECKS: tuple[str, ...] = (
     "pools.checks:ALL",
     "reservations.checks:ALL",
     "reservations.series.checks:ALL",
+    "reservations.confirming.checks:ALL",
 )
 
 # Tuples of functions that answer what a scrape of the metrics reads from rows.

@@ -18,6 +18,7 @@ SUBJECTS = {
     "node": "nodes.node",
     "device": "nodes.device",
     "webhook": "outbox.webhookendpoint",
+    "confirmation": "reservations.confirmation",
 }
 
 

@@ -6,165 +6,31 @@ and the webhook filter are made from it. Names are never reused with another mea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-
-
-class EventData(BaseModel):
-    """Base of every event's data: camelCase outside, nothing unknown."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
-
-
-class ReservationChanged(EventData):
-    """What every event of a reservation says."""
-
-    state: str
-    pool_id: str
-    reason: str | None = None
-
-
-class ReservationPlaced(ReservationChanged):
-    """Where it was placed, and when."""
-
-    node_ids: list[str]
-    start: int
-    end: int
-
-
-class ReservationExtended(ReservationChanged):
-    """Until when it goes now."""
-
-    end: int
-
-
-class ReservationReleased(ReservationChanged):
-    """Why it ended."""
-
-    reason: Literal["release", "expired", "lease-lapsed", "preempted", "no-show"]
-
-
-class ReservationEnding(ReservationChanged):
-    """When it ends."""
-
-    end: int
-
-
-class ReservationMaintenance(ReservationChanged):
-    """When its nodes are worked on."""
-
-    start: int
-    end: int
-
-
-class ReservationUsersChanged(ReservationChanged):
-    """Who may use it from now on beside its owner, and who may not any more."""
-
-    added: list[str]
-    removed: list[str]
-
-
-class ReservationReassigned(ReservationChanged):
-    """Who has it now."""
-
-    reservation_id: str
-    from_: str = Field(alias="from")
-    to: str
-    reason: str
-
-
-class SeriesChanged(EventData):
-    """What every event of a series says; of an occurrence also when it was to begin, and why."""
-
-    state: str
-    pool_id: str
-    occurrence: int | None = None
-    reservation_id: str | None = None
-    reason: str | None = None
-    message: str | None = None
-
-
-class BindingRejected(ReservationChanged):
-    """Whose report did not count, and why."""
-
-    allocation_id: str
-    node_id: str
-    reason: str
-
-
-class NodeChanged(EventData):
-    """What every event of a node says."""
-
-    pool_id: str
-    name: str
-    state: str | None = None
-    reason: str | None = None
-
-
-class NodeMaintenance(NodeChanged):
-    """When maintenance of a node is planned, and what for."""
-
-    maintenance_id: str
-    start: int
-    end: int
-    reason: str
-
-
-class DeviceChanged(EventData):
-    """What every event of a device says."""
-
-    pool_id: str
-    node_id: str
-    reason: str | None = None
-
-
-class PoolChanged(EventData):
-    """What every event of a pool says."""
-
-    pool_id: str
-    name: str | None = None
-
-
-class PoolMaintenance(PoolChanged):
-    """When maintenance of all of a pool is planned, and what for."""
-
-    maintenance_id: str
-    start: int
-    end: int
-    reason: str
-
-
-class OfferChanged(EventData):
-    """To whom a pool is offered, and the most that it may hold there by the offer."""
-
-    pool_id: str
-    to_tenant_id: str
-    resources: dict[str, int] | None = None
-
-
-class QuotaChanged(EventData):
-    """The new limit of one resource, over all pools or in one; without a maximum it is gone."""
-
-    resource: str
-    max: int | None = None
-    pool_id: str | None = None
-
-
-class WebhookDisabled(EventData):
-    """Which webhook is sent nothing any more, and why."""
-
-    webhook_id: str
-    reason: Literal["request", "gone", "failing", "owner-left"]
-
-
-class WebhookChanged(EventData):
-    """Which webhook it is."""
-
-    webhook_id: str
+from outbox.event_data import (
+    BindingRejected,
+    ConfirmationChanged,
+    DeviceChanged,
+    EventData,
+    NodeChanged,
+    NodeMaintenance,
+    OfferChanged,
+    PoolChanged,
+    PoolMaintenance,
+    QuotaChanged,
+    ReservationChanged,
+    ReservationEnding,
+    ReservationExtended,
+    ReservationMaintenance,
+    ReservationPlaced,
+    ReservationReassigned,
+    ReservationReleased,
+    ReservationUsersChanged,
+    SeriesChanged,
+    WebhookChanged,
+    WebhookDisabled,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +73,12 @@ def _reservation(
 def _series(verb: str, meaning: str, state: str, **more: Any) -> EventType:
     example = {"state": state, "poolId": _POOL, **more}
     return EventType(f"reservation.series-{verb}", meaning, SeriesChanged, example)
+
+
+def _confirmation(verb: str, meaning: str, state: str, **more: Any) -> EventType:
+    asked = {"state": state, "action": "compute:reservations:create", "resourceId": "rsv_abc"}
+    example = asked | {"accountId": "usr_a", "agent": "trainer", "expiresAt": _WINDOW["start"]}
+    return EventType(f"confirmation.{verb}", meaning, ConfirmationChanged, example | more)
 
 
 def _node(verb: str, meaning: str, **more: Any) -> EventType:
@@ -323,6 +195,10 @@ TYPES: tuple[EventType, ...] = (
     _series("cut", "No occurrence from this one on is booked.", "active", occurrence=1772442000000),
     _series("cancelled", "No more of its occurrences are booked.", "cancelled"),
     _series("ended", "Its last occurrence has begun.", "ended"),
+    _confirmation("requested", "An agent asks its person to confirm an act.", "open"),
+    _confirmation("approved", "The person lets the agent do it, once.", "approved"),
+    _confirmation("denied", "The person, or a policy since, denies it.", "denied", reason="later"),
+    _confirmation("expired", "Nobody answered, or the agent came too late.", "expired"),
     _node("registered", "A node joined a pool."),
     _node("connected", "Its agent talks to us.", state="ready"),
     _node("disconnected", "Silent for over 15 s; nothing is taken from it.", state="ready"),

@@ -18,9 +18,14 @@ from outbox.filters import WILDCARD
 from outbox.reader import EventRow
 
 #: What the first part of a subject names, where that has a page.
-_PAGES = {"reservation": "reservation", "series": "series-detail", "pool": "pool"}
+_PAGES = {
+    "reservation": "reservation",
+    "series": "series-detail",
+    "confirmation": "confirmation",
+    "pool": "pool",
+}
 _HIDDEN = {"poolId", "state"}
-_MOMENTS = {"start", "end", "occurrence"}
+_MOMENTS = {"start", "end", "occurrence", "expiresAt"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ _TENANT = "ten_01kb2v9q3n8x4t6m2h5r7w1y0z"
 _SUBJECTS = {
     "reservation": "rsv_abc",
     "series": "ser_abc",
+    "confirmation": "cnf_01kb2v9q3n8x4t6m2h5r7w1y0z",
     "node": "node_01kb2v9q3n8x4t6m2h5r7w1y0z",
     "device": "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c",
     "pool": "pool_01kb2v9q3n8x4t6m2h5r7w1y0z",

@@ -88,7 +88,8 @@ def denials(
             attributes.held(caller, owner_id=caller.account_id),
         ),
     )
-    messages = [] if decision.allowed else [decision.message]
+    # What the person has to confirm first would fit all the same.
+    messages = [decision.message] if decision.effect == "deny" else []
     messages += catalogue.refusals(access, request, now_ms=now_ms)
     return [wire.Reason(filter=wire.Filter.POLICY, needs=message) for message in messages]
 

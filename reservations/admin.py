@@ -16,7 +16,14 @@ from bettercompute.states import SeriesState
 from outbox import queries as events
 from reservations import ending
 from reservations.feeds import keeping
-from reservations.models import Allocation, CalendarFeed, Reservation, ReservationUser, Series
+from reservations.models import (
+    Allocation,
+    CalendarFeed,
+    Confirmation,
+    Reservation,
+    ReservationUser,
+    Series,
+)
 from reservations.series import cancelling, queries
 
 EVENTS_SHOWN = 30
@@ -246,3 +253,24 @@ class CalendarFeedAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     hidden = ("secret_hash",)
     operations = (REVOKE,)
+
+
+@admin.register(Confirmation)
+class ConfirmationAdmin(ReadOnlyAdmin):
+    """What agents asked their people for, and what these answered: nobody else does."""
+
+    list_display = (
+        "id",
+        "state",
+        "agent",
+        "account",
+        "tenant",
+        "action",
+        "resource_id",
+        "expires_at",
+    )
+    list_select_related = ("account", "tenant")
+    list_filter = (one_of("state", states.ConfirmationState),)
+    search_fields = ("id__exact", "resource_id__exact", "account__username__exact")
+    search_help_text = "Exact id, exact id of a reservation or series, or exact name of an account"
+    ordering = ("-id",)

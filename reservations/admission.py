@@ -3,7 +3,7 @@
 1. Validate, normalise and hash the request; resolve its share of the hosts.
 2. Transaction 1: the draft, its authorization row, the feed's entry.
 3. The policy decision, outside any transaction.
-4. A denial ends the draft.
+4. A denial ends the draft; what an agent's person has to confirm first waits for them.
 5. Allowed: plan from a snapshot; then transaction 2: lock the draft, charge the quota, hold the
    budgets, commit the plan by guarded statements or wait pending, write events and wake-ups.
 
@@ -31,6 +31,8 @@ from pools.quota import Held
 from pools.requests import NormalisedRequest
 from pools.shares import Share
 from reservations import drafts, lifecycle, opening, outcomes, placement, queries, spending, taking
+from reservations.confirming import asking, creating
+from reservations.confirming.asking import Approval
 from reservations.drafts import Draft, NewDraft
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
@@ -88,7 +90,9 @@ def admit(
         errors.InvalidInput, errors.Unsupported: the request itself, or it contradicts its offer.
         errors.NotFound: the caller may not book the pool, or has no such capacity offer.
         errors.Conflict: the key was used for a different request; the offer is gone or expired.
-        errors.AccessDenied: a policy or the pool's limits deny it, now or when first asked.
+        errors.AccessDenied: a policy or the pool's limits deny it, now or when first asked; or the
+            person an agent acts for did.
+        errors.ConfirmationRequired: an agent's person has to approve it first; the same key then.
         errors.QuotaExceeded, errors.BudgetExceeded: the draft stays, for a later try with the
             same key.
         errors.Unavailable: the policy engine cannot decide; nothing changed.
@@ -99,7 +103,7 @@ def admit(
     ask = asked(access, request, shares.host_share(access, request))
     draft = drafts.record(caller, ask.draft(idempotency_key))
     failpoints.reach(Failpoint.DRAFT_RECORDED)
-    if not _awaits_decision(draft):
+    if not _awaits_decision(caller, draft):
         return Admitted(draft.id, created=False)
     ask = replace(ask, share=shares.resolve(draft.host_share, request))
     for _ in range(DECISIONS_MAX):
@@ -113,7 +117,13 @@ def admit(
 def _decide_and_place(caller: Caller, draft: Draft, ask: Ask) -> Admitted:
     ask = weighed(caller, ask, draft.id)
     decision = _decide(caller, ask, draft)
-    return _place_allowed(caller, draft, ask, decision)
+    granted: Approval | None = None
+    if decision.effect == "confirm":
+        granted = creating.approval(caller, draft.id)
+        if granted is None:
+            return Admitted(draft.id, created=False)
+        decision = decision.confirmed()
+    return _place_allowed(caller, draft, ask, decision, granted)
 
 
 def weighed(caller: Caller, ask: Ask, reservation_id: str) -> Ask:
@@ -160,19 +170,24 @@ def _check_users(caller: Caller, wanted: RequestTerms, key: str) -> None:
             raise
 
 
-def _awaits_decision(draft: Draft) -> bool:
-    """Whether the draft has yet to be decided; a refused key stays refused (R8)."""
+def _awaits_decision(caller: Caller, draft: Draft) -> bool:
+    """Whether the draft has yet to be decided; a refused key stays refused (R8).
+
+    One that awaits a confirmation is decided again for an agent, which may have come back with it.
+    """
     if draft.state == ReservationState.DENIED:
         raise errors.AccessDenied(
             f"This idempotency key was refused before: {draft.refusal}", reservationId=draft.id
         )
+    if draft.state == ReservationState.AWAITING_CONFIRMATION:
+        return caller.holds(ACTION)
     return draft.state == ReservationState.DRAFT
 
 
 def _decide(caller: Caller, ask: Ask, draft: Draft) -> Decision:
     """The one decision on the reservation itself; a denial is kept (R10.4)."""
     decision = judge(caller, ask, draft.id)
-    if not decision.allowed:
+    if decision.effect == "deny":
         _deny(draft, decision)
         decision.require()
     return decision
@@ -184,7 +199,7 @@ def judge(caller: Caller, ask: Ask, reservation_id: str) -> Decision:
         caller, ACTION, resource_id=reservation_id, attributes=ask.attributes
     )
     beyond = catalogue.refusals(ask.access, ask.request, now_ms=clock.now_ms())
-    if decision.allowed and beyond:
+    if decision.effect != "deny" and beyond:
         message = f"The pool {ask.access.name} allows: {'; '.join(beyond)}."
         return Decision("deny", (), message, {"poolLimits": beyond})
     return decision
@@ -200,9 +215,15 @@ def _deny(draft: Draft, decision: Decision) -> None:
                 ReservationState.DENIED,
                 {"decision": kept(decision), "reason": "denied", "ended_at": reservation.read_at},
             )
+        elif reservation.state == ReservationState.AWAITING_CONFIRMATION:
+            effects = Effects()
+            creating.refuse(reservation, kept(decision), effects)
+            effects.flush()
 
 
-def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -> Admitted:
+def _place_allowed(
+    caller: Caller, draft: Draft, ask: Ask, decision: Decision, granted: Approval | None
+) -> Admitted:
     """Plan outside, then transaction 2. Of two identical requests the second finds it moved."""
     found = taking.plan_of(ask.request) or look(ask, draft.id)
     failpoints.reach(Failpoint.PLACEMENT_PLANNED)
@@ -217,11 +238,13 @@ def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -
             opening.tell(effects, series, caller, request.pool_id)
         reservation = queries.locked(draft.id)
         assert reservation is not None
-        if reservation.state != ReservationState.DRAFT:
+        if reservation.state != _decided_in(granted):
+            transaction.set_rollback(True)  # with the series, if it opened one
             return Admitted(draft.id, created=False)
         outcome = commit(reservation, ask, found, decision=decision, effects=effects, **values)
         if isinstance(outcome, Placed):
             booked = outcome.allocations
+        asking.use(granted)
         effects.flush()
     failpoints.reach(Failpoint.PLACEMENT_COMMITTED)
     if not booked and not ask.access.queued:
@@ -229,6 +252,13 @@ def _place_allowed(caller: Caller, draft: Draft, ask: Ask, decision: Decision) -
         if preemption.try_preempt(claim, _transaction):
             return Admitted(draft.id, created=True)
     return Admitted(draft.id, created=True, shown=queries.placed_answer(reservation, booked))
+
+
+def _decided_in(granted: Approval | None) -> ReservationState:
+    """The state that transaction 2 starts from: with an approval, what awaited it."""
+    if granted is None:
+        return ReservationState.DRAFT
+    return ReservationState.AWAITING_CONFIRMATION
 
 
 def _transaction() -> transaction.Atomic:

@@ -44,6 +44,7 @@ class ReservationsView(ApiView):
         body=NewReservation,
         answers={201: Reservation, 200: Reservation},
         raises=[
+            errors.ConfirmationRequired,
             errors.Conflict,
             errors.QuotaExceeded,
             errors.BudgetExceeded,
@@ -113,7 +114,7 @@ class RenewView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
@@ -130,7 +131,12 @@ class ExtendView(ApiView):
     @schema.describe(
         body=ExtendRequest,
         answers={200: Extended},
-        raises=[errors.Conflict, errors.InvalidState, errors.BudgetExceeded],
+        raises=[
+            errors.ConfirmationRequired,
+            errors.Conflict,
+            errors.InvalidState,
+            errors.BudgetExceeded,
+        ],
         if_match=True,
         keyed=True,
     )
@@ -169,7 +175,10 @@ class UsersView(ApiView):
     """Who may use one."""
 
     @schema.describe(
-        body=UsersChange, answers={200: Reservation}, raises=[errors.InvalidState], if_match=True
+        body=UsersChange,
+        answers={200: Reservation},
+        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
         """Share a reservation with members of the tenant, or no more."""
@@ -190,7 +199,7 @@ class ReleaseView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
@@ -207,7 +216,7 @@ class CancelView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:

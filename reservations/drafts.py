@@ -39,6 +39,7 @@ class Owner:
 
     tenant_id: str
     account_id: str
+    agent: str = ""  #: who asks for it for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def record(caller: Caller, new: NewDraft) -> Draft:
     """
     draft_id = ids.reservation(caller.tenant_id, caller.account_id, new.idempotency_key)
     with transaction.atomic(durable=True):
-        fresh = _write(draft_id, Owner(caller.tenant_id, caller.account_id), new)
+        owner = Owner(caller.tenant_id, caller.account_id, caller.agent)
+        fresh = _write(draft_id, owner, new)
     draft = (
         Draft(
             id=draft_id,
@@ -145,6 +147,7 @@ def _columns(
         "tenant_id": owner.tenant_id,
         "pool_id": request.pool_id,
         "owner_id": owner.account_id,
+        "agent": owner.agent,
         "idempotency_key": new.idempotency_key,
         "request": json.dumps(request.document),
         "request_hash": request.hash,

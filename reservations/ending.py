@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from bettercompute import clock, errors
+from bettercompute import clock, errors, states
 from bettercompute.iam import decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
@@ -18,11 +18,19 @@ from bettercompute.web import etags
 from nodes import assignments, bookings, resources
 from pools import quota
 from reservations import lifecycle, queries
+from reservations.confirming import asking
+from reservations.confirming.asking import Approval
+from reservations.confirming.rows import Intent
 from reservations.lifecycle import Effects
 from reservations.models import Allocation, Reservation
 
 ACTION = "compute:reservations:release"
 PREEMPTED = "preempted"
+#: In which states each verb changes anything.
+_ENDED_BY = {
+    "release": (ReservationState.PENDING, *states.HOLDING),
+    "cancel": (ReservationState.PENDING, ReservationState.PLACED),
+}
 LIVE = (AllocationState.PLACED, AllocationState.BINDING, AllocationState.BOUND)
 
 
@@ -34,10 +42,11 @@ def release(
     Raises:
         errors.NotFound: the caller's tenant has no such reservation.
         errors.AccessDenied: a policy denies it.
+        errors.ConfirmationRequired: an agent's person has to approve it first.
         errors.PreconditionFailed: ``if_match`` has not the current version (C2).
         errors.InvalidState: it awaits a confirmation.
     """
-    _authorise(caller, queries.access(caller, reservation_id))
+    granted = _authorise(caller, queries.access(caller, reservation_id), "release")
     with transaction.atomic(durable=True):
         reservation = queries.access_locked(caller, reservation_id)
         etags.require(reservation.version, if_match)
@@ -45,8 +54,10 @@ def release(
         match ReservationState(reservation.state):
             case ReservationState.PENDING:
                 withdraw(reservation, effects)
+                asking.use(granted)
             case ReservationState.PLACED | ReservationState.BINDING | ReservationState.ACTIVE:
                 end(reservation, reason="release", effects=effects)
+                asking.use(granted)
             case ReservationState.AWAITING_CONFIRMATION:
                 raise errors.InvalidState(
                     "It awaits a confirmation: deny that, or let it expire.",
@@ -65,9 +76,10 @@ def cancel(
 
     Raises:
         errors.InvalidState: it has started, or has ended.
-        errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``release``.
+        errors.NotFound, errors.AccessDenied, errors.ConfirmationRequired,
+        errors.PreconditionFailed: as for ``release``.
     """
-    _authorise(caller, queries.access(caller, reservation_id))
+    granted = _authorise(caller, queries.access(caller, reservation_id), "cancel")
     with transaction.atomic(durable=True):
         reservation = queries.access_locked(caller, reservation_id)
         etags.require(reservation.version, if_match)
@@ -78,11 +90,12 @@ def cancel(
             )
         effects = Effects()
         withdraw(reservation, effects)
+        asking.use(granted)
         effects.flush()
     return reservation
 
 
-def _authorise(caller: Caller, reservation: Reservation) -> None:
+def _authorise(caller: Caller, reservation: Reservation, verb: str) -> Approval | None:
     decision = decisions.decide(
         caller,
         ACTION,
@@ -95,7 +108,9 @@ def _authorise(caller: Caller, reservation: Reservation) -> None:
             shared_with=tuple(reservation.shared_with),
         ),
     )
-    decision.require()
+    if decision.effect == "confirm" and reservation.state not in _ENDED_BY[verb]:
+        return None  # nothing would come of it, so nobody is asked
+    return asking.approval(caller, decision, Intent(ACTION, reservation.id, {"verb": verb}))
 
 
 def may_cancel(reservation: Reservation) -> bool:

@@ -1,6 +1,6 @@
 """Tables of reservations: the claim, and its part on each node."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
@@ -9,8 +9,8 @@ from django.db import models
 
 from bettercompute import ids
 from bettercompute.columns import ComputeNow
-from bettercompute.iam.models import Tenant
-from bettercompute.states import AllocationState, ReservationState, SeriesState
+from bettercompute.iam.models import ApiToken, Tenant
+from bettercompute.states import AllocationState, ConfirmationState, ReservationState, SeriesState
 from pools.models import Pool
 
 
@@ -83,7 +83,10 @@ class Reservation(models.Model):
     )
     placements_failed = models.IntegerField(default=0, help_text="the third fails it (R26)")
     bind_deadline = models.DateTimeField(null=True)
-    confirmation_id = models.TextField(default="")
+    agent = models.TextField(
+        default="", db_default="", help_text="who asked for it for its owner; empty: the owner"
+    )
+    confirmation_id = models.TextField(default="", help_text="what its owner was asked (R36)")
     confirm_until = models.DateTimeField(null=True)
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(db_default=ComputeNow())
@@ -215,6 +218,72 @@ class CalendarFeed(models.Model):
 
     class Meta:
         db_table = "calendar_feeds"
+
+    def __str__(self) -> str:
+        return self.id
+
+
+#: How long a person has to answer, and the agent to come back.
+CONFIRMATION_LIFETIME = timedelta(minutes=30)
+_LIVE_CONFIRMATION = models.Q(state__in=["open", "approved"])
+
+
+class Confirmation(models.Model):
+    """What an agent asks its person for: exactly one act, once (R36)."""
+
+    id = models.TextField(primary_key=True, default=partial(ids.new, "cnf"))
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
+    account = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", help_text="the person"
+    )
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
+    agent = models.TextField()
+    action = models.TextField()
+    resource_id = models.TextField(help_text="a reservation or a series")
+    asked = models.JSONField(help_text="what of it exactly")
+    digest = models.TextField(help_text="SHA-256 of what is asked, and of what policies see of it")
+    state = models.TextField(default=ConfirmationState.OPEN)
+    reason = models.TextField(default="", help_text="why it was denied")
+    asked_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+    #: null where a policy denied it meanwhile
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+"
+    )
+    ended_at = models.DateTimeField(null=True, help_text="reached a terminal state")
+    version = models.BigIntegerField(default=1)
+
+    #: ``compute_now()`` of the transaction that locked the row; not a column.
+    read_at: datetime
+
+    class Meta:
+        db_table = "confirmations"
+        constraints = [
+            models.UniqueConstraint(
+                name="confirmation_asked_once",
+                fields=["token", "action", "resource_id", "digest"],
+                condition=_LIVE_CONFIRMATION,
+            ),
+            models.CheckConstraint(
+                name="confirmation_within_half_an_hour",
+                condition=models.Q(expires_at__lte=models.F("asked_at") + CONFIRMATION_LIFETIME),
+            ),
+            models.CheckConstraint(
+                name="confirmation_decided_by_somebody",
+                condition=~models.Q(state__in=["approved", "used"])
+                | models.Q(decided_at__isnull=False),
+            ),
+        ]
+        indexes = [
+            models.Index(name="confirmation_newest", fields=["tenant", "-id"]),
+            models.Index(name="confirmation_mine", fields=["account", "tenant", "-id"]),
+            # Which await somebody, and when the others ended.
+            models.Index(
+                name="confirmation_live", fields=["account"], condition=_LIVE_CONFIRMATION
+            ),
+            models.Index(name="confirmation_over", fields=["ended_at"]),
+        ]
 
     def __str__(self) -> str:
         return self.id

@@ -53,7 +53,7 @@ def _in_a_word(outcome: Placed | Unplaced) -> str:
 def queue(reservation: Reservation, effects: Effects, values: Mapping[str, Any]) -> None:
     """Leave it to the queued placer (R13)."""
     queued = conditions.put(
-        reservation.conditions,
+        conditions.clear(reservation.conditions, ConditionType.CONFIRMATION_REQUIRED),
         ConditionType.QUEUED,
         reason="AwaitingBatch",
         message="The pool's placer will place it with the next batch.",
@@ -86,7 +86,10 @@ def _placed(
             "lease_until": None if lease is None else now + timedelta(seconds=lease),
             "gpu_milli": outcome.gpu_milli,
             "conditions": conditions.clear(
-                reservation.conditions, ConditionType.UNSCHEDULABLE, ConditionType.QUEUED
+                reservation.conditions,
+                ConditionType.UNSCHEDULABLE,
+                ConditionType.QUEUED,
+                ConditionType.CONFIRMATION_REQUIRED,
             ),
         },
     )
@@ -116,7 +119,9 @@ def _pending(
 ) -> None:
     now = reservation.read_at
     unschedulable = conditions.put(
-        conditions.clear(reservation.conditions, ConditionType.QUEUED),
+        conditions.clear(
+            reservation.conditions, ConditionType.QUEUED, ConditionType.CONFIRMATION_REQUIRED
+        ),
         ConditionType.UNSCHEDULABLE,
         reason=LOST_TO_RIVALS if outcome.lost_to_rivals else NO_CAPACITY,
         message=explain(outcome),

@@ -21,9 +21,11 @@ from reservations.spot import preemption
 
 def preview(caller: Caller, wanted: ReservationRequest) -> Preview:
     """Whether it fits, or would fit by spot giving way. Raises what ``pools.preview`` does."""
-    return capacity.preview(
+    shown = capacity.preview(
         caller, wanted, make_room=_make_room, beyond=partial(_over_budget, caller)
     )
+    held = caller.holds(admission.ACTION)
+    return shown.model_copy(update={"needs_confirmation": True}) if held else shown
 
 
 def offers(caller: Caller, wanted: CapacityOffersRequest) -> CapacityOffers:

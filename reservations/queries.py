@@ -277,6 +277,8 @@ def _answer(
         series_id=row.series_id,
         occurrence=None if row.occurrence_at is None else clock.to_ms(row.occurrence_at),
         lease_until=None if row.lease_until is None else clock.to_ms(row.lease_until),
+        agent=row.agent or None,
+        confirmation_id=row.confirmation_id or None,
         users=row.shared_with,
         waiting=places.waiting(row, standing.get(row.id)),
     )

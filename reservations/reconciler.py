@@ -17,6 +17,7 @@ from pools.catalogue import PoolAccess
 from reservations import conditions, ending, lifecycle, moments, outages, outcomes, queries
 from reservations.bindings import hold
 from reservations.conditions import ConditionType
+from reservations.confirming import creating
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 from reservations.moments import Schedule
@@ -137,8 +138,7 @@ def _expire_draft(reservation: Reservation, now: datetime) -> None:
 
 def _expire_confirmation(reservation: Reservation, now: datetime, effects: Effects) -> None:
     if reservation.confirm_until is not None and reservation.confirm_until <= now:
-        lifecycle.move(reservation, ReservationState.EXPIRED, {"ended_at": now, "conditions": []})
-        effects.event(reservation, "expired")
+        creating.expire(reservation, creating.confirmation_of(reservation), effects)
 
 
 def _expire_pending(reservation: Reservation, now: datetime, effects: Effects) -> None:

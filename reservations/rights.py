@@ -6,7 +6,7 @@ from typing import Any
 
 from bettercompute.iam import decisions, projection
 from bettercompute.iam.callers import Caller
-from bettercompute.iam.decisions import Attributes
+from bettercompute.iam.decisions import Attributes, Decision
 from pools import attributes as requested
 from reservations.models import Reservation
 
@@ -43,22 +43,17 @@ def _known_as(reservation: Reservation, known: Mapping[str, Any]) -> Attributes:
     )
 
 
-def require_extend(
+def may_extend(
     caller: Caller, reservation: Reservation, *, attributes: Attributes | None = None
-) -> None:
-    """Raise unless the policies let the caller extend or renew it, as it is or as it would become.
-
-    Raises:
-        errors.AccessDenied: they do not.
-    """
+) -> Decision:
+    """Whether the policies let the caller extend or renew it, as it is or as it would become."""
     held = requested.held(caller, owner_id=reservation.owner_id, besides=reservation.id)
-    decision = decisions.decide(
+    return decisions.decide(
         caller,
         EXTEND,
         resource_id=reservation.id,
         attributes=requested.beside(attributes or attributes_of(reservation), held),
     )
-    decision.require()
 
 
 def require_read(caller: Caller, reservation: Reservation) -> None:
@@ -81,12 +76,7 @@ def require_read(caller: Caller, reservation: Reservation) -> None:
     decision.require()
 
 
-def require_share(caller: Caller, reservation: Reservation, *, users: Sequence[str]) -> None:
-    """Raise unless the policies let the caller share it with exactly these.
-
-    Raises:
-        errors.AccessDenied: they do not.
-    """
+def may_share(caller: Caller, reservation: Reservation, *, users: Sequence[str]) -> Decision:
+    """Whether the policies let the caller share it with exactly these."""
     after = replace(attributes_of(reservation), users=len(users), shared_with=tuple(users))
-    decision = decisions.decide(caller, SHARE, resource_id=reservation.id, attributes=after)
-    decision.require()
+    return decisions.decide(caller, SHARE, resource_id=reservation.id, attributes=after)

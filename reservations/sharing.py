@@ -6,7 +6,6 @@ off the list with that, since membership is looked up when the list is read and 
 The owner needs no entry, so naming the owner changes nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -17,6 +16,9 @@ from bettercompute.iam.callers import Caller
 from bettercompute.web import etags
 from bettercompute.wire.reservations import USERS_MAX
 from reservations import lifecycle, queries, rights
+from reservations.confirming import asking
+from reservations.confirming.asking import Approval
+from reservations.confirming.rows import Intent
 from reservations.lifecycle import Effects
 from reservations.models import Reservation
 
@@ -37,6 +39,15 @@ class Change:
         return (before | set(self.add)) - set(self.remove) - {owner_id}
 
 
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The list as it was decided about, as it becomes, and who let an agent do that."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    granted: Approval | None
+
+
 class _Overtaken(Exception):
     """Somebody else changed the list between our decision and our lock."""
 
@@ -53,6 +64,7 @@ def change(
     Raises:
         errors.NotFound: the caller's tenant has no such reservation.
         errors.InvalidInput: somebody to add is no member of the tenant; or it would be too many.
+        errors.ConfirmationRequired: an agent's person has to approve it first.
         errors.AccessDenied: the caller is neither its owner nor an admin, or a policy denies it.
         errors.PreconditionFailed: ``if_match`` has not the current version (C2).
         errors.InvalidState: it has ended.
@@ -64,9 +76,10 @@ def change(
         before = named(reservation_id)
         after = wanted.after(before, reservation.owner_id)
         _require_room(before, after)
-        rights.require_share(caller, reservation, users=sorted(after))
+        granted = _authorise(caller, reservation, before, after)
+        listed = _Lists(before, after, granted)
         try:
-            return _apply(caller, reservation_id, before, after, if_match=if_match)
+            return _apply(caller, reservation_id, listed, if_match=if_match)
         except _Overtaken:
             pass
     raise errors.Conflict("Who may use it was changed meanwhile.", reservationId=reservation_id)
@@ -75,6 +88,18 @@ def change(
 def named(reservation_id: str) -> frozenset[str]:
     """Everybody on the list, also who has left the tenant since."""
     return frozenset(key for (key,) in SHARING.all("named", id=reservation_id))
+
+
+def _authorise(
+    caller: Caller, reservation: Reservation, before: frozenset[str], after: frozenset[str]
+) -> Approval | None:
+    decision = rights.may_share(caller, reservation, users=sorted(after))
+    if decision.effect == "confirm":
+        _require_live(reservation)
+        if after == before:
+            return None  # nothing would come of it, so nobody is asked
+    asked = {"verb": "share", "users": sorted(after)}
+    return asking.approval(caller, decision, Intent(rights.SHARE, reservation.id, asked))
 
 
 def _check(caller: Caller, wanted: Change) -> None:
@@ -93,12 +118,12 @@ def _require_room(before: frozenset[str], after: frozenset[str]) -> None:
 def _apply(
     caller: Caller,
     reservation_id: str,
-    before: frozenset[str],
-    after: frozenset[str],
+    lists: _Lists,
     *,
     if_match: frozenset[int] | None,
 ) -> Reservation:
     """Make the list ``after``, provided that it is still the one that was decided about."""
+    before, after = lists.before, lists.after
     with transaction.atomic(durable=True):
         reservation = queries.access_locked(caller, reservation_id)
         etags.require(reservation.version, if_match)
@@ -106,7 +131,7 @@ def _apply(
         if named(reservation_id) != before:
             raise _Overtaken
         if after != before:
-            _write(reservation, added=sorted(after - before), removed=sorted(before - after))
+            _write(reservation, lists)
     return reservation
 
 
@@ -117,12 +142,15 @@ def _require_live(reservation: Reservation) -> None:
         )
 
 
-def _write(reservation: Reservation, *, added: Sequence[str], removed: Sequence[str]) -> None:
-    SHARING.run("add", id=reservation.id, account_ids=list(added))
-    SHARING.run("remove", id=reservation.id, account_ids=list(removed))
+def _write(reservation: Reservation, lists: _Lists) -> None:
+    added = sorted(lists.after - lists.before)
+    removed = sorted(lists.before - lists.after)
+    SHARING.run("add", id=reservation.id, account_ids=added)
+    SHARING.run("remove", id=reservation.id, account_ids=removed)
     lifecycle.touch(reservation)
     left = sorted(named(reservation.id))
     projection.amend(reservation.id, {"users": len(left), "shared_with": left})
     effects = Effects()
-    effects.event(reservation, "users-changed", added=list(added), removed=list(removed))
+    effects.event(reservation, "users-changed", added=added, removed=removed)
+    asking.use(lists.granted)
     effects.flush()

@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from bettercompute import acts, clock, sql
-from bettercompute.acts import Act, Thing
+from bettercompute.acts import Act, Actor, Thing
 from bettercompute.audit import bounds, keys, repeats
 from bettercompute.audit.outcomes import Outcome
 
@@ -191,11 +191,16 @@ def _row(act: Act, said: Said) -> dict[str, Any]:
         "outcome": said.outcome.value,
         "code": said.code,
         "policies": [bounds.text(each) for each in said.policies[: bounds.ITEMS_MAX]],
-        "detail": bounds.document(said.detail),
+        "detail": bounds.document(_detail(who, said)),
         "key_id": key_id,
     }
     sealed = keys.mac(key, canonical(values))
     return {**values, "at": at.isoformat(), "mac": f"\\x{sealed.hex()}"}
+
+
+def _detail(who: Actor, said: Said) -> dict[str, Any]:
+    """What is said, and which agent acted where one did: the account is its person's."""
+    return {**said.detail, "agent": who.agent} if who.agent else dict(said.detail)
 
 
 def _write(rows: list[dict[str, Any]]) -> None:

@@ -36,6 +36,14 @@ def quotas(session: Session) -> None:
         session.out.show(pool_views.quotas(found, readers.with_pools(session, client)))
 
 
+def _agent(who: WhoAmI) -> str:
+    """Where an agent acts: its name, and what it asks its person for."""
+    if who.token is None or who.token.delegation is None:
+        return ""
+    held = ", ".join(each.rpartition(":")[2] for each in who.token.delegation.confirm)
+    return f"{who.token.delegation.agent}, asking first for {held or 'nothing'}"
+
+
 def _who(who: WhoAmI, url: str) -> Shown:
     told: list[str | Table] = [f"{who.username} at {url}"]
     told += facts(
@@ -44,6 +52,7 @@ def _who(who: WhoAmI, url: str) -> Shown:
             ("Operator", "yes" if who.operator else ""),
             ("Time zone", who.time_zone),
             ("Token", "" if who.token is None else f"{who.token.name} ({who.token.id})"),
+            ("Agent", _agent(who)),
         ]
     )
     rows = [(seat.slug, seat.id, seat.name, seat.role) for seat in who.tenants]

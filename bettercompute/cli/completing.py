@@ -80,6 +80,10 @@ series = _offering(
 feeds = _offering(
     "feeds", lambda client: [(each.id, each.username) for each in _some(client.feeds.list())]
 )
+confirmations = _offering(
+    "confirmations",
+    lambda client: [(each.id, each.summary) for each in _some(client.confirmations.list())],
+)
 tokens = _offering(
     "tokens", lambda client: [(each.id, each.name) for each in _some(client.tokens.list())]
 )

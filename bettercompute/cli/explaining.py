@@ -31,7 +31,6 @@ _NEXT: dict[type[ClientError], str] = {
     failures.InvalidInput: "See what it takes: the same command with --help",
     failures.Unauthenticated: "Sign in again: better-compute login",
     failures.AccessDenied: "Ask an admin of your tenant which policies bind you.",
-    failures.ConfirmationRequired: "Once it is confirmed, send the same again with the same --key.",
     failures.NotFound: "Check it, and the tenant you act for: better-compute whoami",
     failures.MethodNotAllowed: "The server does not have this yet: update it, or this program.",
     failures.NotAcceptable: "A proxy may have changed the request; better-compute doctor",
@@ -54,6 +53,7 @@ _OFFER_IS_GONE = {"offer-gone", "offer-expired", "offer-unknown"}
 _SHOWN_BY = {
     "reservations": "get",
     "series": "series get",
+    "confirmations": "confirmations show",
     "webhooks": "webhooks get",
     "maintenance": "maintenance get",
     "pools": "maintenance list --pool",
@@ -128,6 +128,8 @@ def advice(error: ClientError) -> list[str]:
 def _next(error: ClientError) -> list[str]:
     if error.details.get("needs") == "operator":
         return ["Use an operator's token; ask whoever runs the platform."]
+    if error.details.get("needs") == "person":
+        return ["Only the person themselves can, with a token of their own or in the console."]
     match error:
         case failures.Conflict(details={"reservationId": str(known)}):
             told = f"The key belongs to {known}. For another request give another --key."
@@ -135,6 +137,12 @@ def _next(error: ClientError) -> list[str]:
             told = "See what fits now: better-compute capacity --offers …"
         case failures.AccessDenied(details={"poolLimits": _}):
             told = "That is a limit of the pool, which its owner sets: better-compute pools NAME"
+        case failures.ConfirmationRequired():
+            known = error.confirmation_id
+            told = (
+                f"Your person approves it in the console, or with better-compute confirmations"
+                f" approve {known}; then run the same again."
+            )
         case failures.InvalidState() if (look := _look(error)) is not None:
             told = f"See its state: better-compute {look}"
         case failures.Unreachable():

@@ -3,7 +3,8 @@
 A key makes a request happen once, however often it is sent. A key that only the process knew dies
 with it, and whoever then runs the command again would have two. So key and request are on disk
 before the request leaves, and away once its answer is known. The same command, run again within a
-quarter of an hour, finds them and sends the same request with the same key.
+quarter of an hour, finds them and sends the same request with the same key. What waits for a
+person's confirmation is kept for as long as that can be given.
 
 Who lives is told by a file lock, which the kernel drops with the process: two that run the same
 command at once are two intents. Where the disk cannot be written there is no such memory, and
@@ -25,7 +26,7 @@ from bettercompute.cli import contexts, private, times
 from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
-from bettercompute.client.failures import ClientError
+from bettercompute.client.failures import ClientError, ConfirmationRequired
 
 WITHIN_MS = 900_000
 SUFFIX = ".json"
@@ -39,6 +40,8 @@ class Intent:
     #: what an earlier run sent and got no answer to; None where this is the first
     earlier: Mapping[str, Any] | None = None
     earlier_at_ms: int = 0
+    #: until when it waits for a person's confirmation
+    waits_until_ms: int = 0
     _file: Path | None = None
     _handle: int | None = field(default=None, repr=False)
 
@@ -52,6 +55,15 @@ class Intent:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             os.write(self._handle, json.dumps(document).encode())
             os.fsync(self._handle)
+
+    def wait_until(self, until_ms: int) -> None:
+        """A person has to confirm it first: the same command goes on with it until then."""
+        self.waits_until_ms = until_ms
+        if self._handle is not None:
+            with contextlib.suppress(OSError, ValueError):
+                document = json.loads(os.pread(self._handle, private.SIZE_MAX, 0))
+                os.pwrite(self._handle, json.dumps({**document, "until": until_ms}).encode(), 0)
+                os.fsync(self._handle)
 
     def settle(self) -> None:
         """Its answer is known: the same command means something new from now on."""
@@ -76,14 +88,16 @@ def begin(session: Session, *typed: Any, key: str | None) -> Iterator[Intent]:
     intent = Intent(key) if key is not None else _found(session.target(), typed)
     if intent.earlier is not None:
         at = times.moment(intent.earlier_at_ms, now=times.now(), zone=times.local_zone())
+        why = "waits for a confirmation" if intent.waits_until_ms else "got no answer"
         session.out.note(
-            f"Going on with the same command of {at}, which got no answer; another --key makes "
-            "another."
+            f"Going on with the same command of {at}, which {why}; another --key makes another."
         )
     try:
         yield intent
     except ClientError as error:
-        if not error.may_have_happened:
+        if isinstance(error, ConfirmationRequired):
+            intent.wait_until(error.expires_at)
+        elif not error.may_have_happened:
             intent.settle()
         raise
     finally:
@@ -122,11 +136,13 @@ def _left_behind(file: Path, *, is_this: bool) -> Intent | None:
     try:
         found = json.loads(os.read(handle, private.SIZE_MAX))
         key, request, at = str(found["key"]), dict(found["request"]), int(found["at"])
-        is_fresh = 0 <= times.to_ms(times.now()) - at < WITHIN_MS
+        until = int(found.get("until", 0))
+        age = times.to_ms(times.now()) - at
+        is_fresh = 0 <= age < max(WITHIN_MS, until - at)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_fresh = False  # it died while writing this, before anything was sent
     if is_fresh and is_this:
-        return Intent(key, request, at, file, handle)
+        return Intent(key, request, at, until, file, handle)
     if not is_fresh:
         file.unlink(missing_ok=True)
     os.close(handle)

@@ -50,6 +50,9 @@ SECTIONS = {
         "watch": Entry(
             "events", "watch", "Say what happens, as it happens, until it is interrupted."
         ),
+        "confirmations": Entry(
+            "confirmations", "confirmations", "What agents that act for you ask you to confirm."
+        ),
         "feeds": Entry("feeds", "feeds", "Addresses that a calendar program reads by itself."),
     },
     "What there is": {

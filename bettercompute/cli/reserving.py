@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from bettercompute.cli import times, waits
 from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
+from bettercompute.client import failures
+from bettercompute.states import ConfirmationState
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
@@ -24,15 +26,23 @@ def create(
 ) -> Reservation:
     """Create it and, if asked, wait until it can be used: all within the same deadline.
 
+    What an agent's person has to confirm first is waited for, too, and then sent again.
+
     Raises:
         failures.WaitTimedOut: the deadline has passed; the reservation goes on.
+        failures.ConfirmationRequired: nobody has confirmed it until then.
     """
     fields: Any = dict(request)
     if not wait:
         return _created(session, client, intent, fields)
     deadline = client.api.monotonic() + wait
     with session.out.progress(f"Waiting up to {wait:g} s") as say:
-        made = _created(session, client, intent, {**fields, "wait_seconds": wait})
+        try:
+            made = _created(session, client, intent, {**fields, "wait_seconds": wait})
+        except failures.ConfirmationRequired as asked:
+            say(f"waits for {asked.confirmation_id} to be approved")
+            left = _decided(client, intent, asked, deadline)
+            made = _created(session, client, intent, {**fields, "wait_seconds": left})
         try:
             is_ahead = fields.get("start") is not None
             return _wait(client, made, deadline, lambda now: say(_told(now)), is_ahead=is_ahead)
@@ -55,6 +65,21 @@ def _created(session: Session, client: "Client", intent: Intent, fields: Any) ->
         raise
     intent.settle()
     return made
+
+
+def _decided(
+    client: "Client", intent: Intent, asked: failures.ConfirmationRequired, deadline: float
+) -> float:
+    """Wait until the person has answered; how many seconds are left then.
+
+    Sent again with the same key it is the same request, and answered with what came of it.
+    """
+    intent.wait_until(asked.expires_at)
+    left = max(0.0, deadline - client.api.monotonic())
+    found = client.confirmations.wait(asked.confirmation_id, seconds=left)
+    if found.state is ConfirmationState.OPEN:
+        raise asked
+    return max(0.0, deadline - client.api.monotonic())
 
 
 def _wait(

@@ -108,6 +108,7 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Nodes", ", ".join(map(_node, found.allocations))),
             ("Cost", _cost(found)),
             ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
+            ("Asked by", f"agent {found.agent}" if found.agent else ""),
             ("Series", found.series_id or ""),
             ("Ended because", endings.in_words(found.reason)),
             *(
@@ -212,6 +213,8 @@ def preview(found: Preview, reader: Reader) -> Shown:
         rows = [(each.name, str(len(each.device_ids))) for each in found.nodes]
         human.append(Table(("NODE", "DEVICES"), rows, "no devices"))
         human += _preempting(found, reader)
+        if found.needs_confirmation:
+            human.append("The person you act for has to approve it first.")
     else:
         human = refused(found.reasons, found.earliest, reader)
     return Shown(document=found, ids=[each.node_id for each in found.nodes], human=human)

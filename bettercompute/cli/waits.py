@@ -41,7 +41,7 @@ def standing(found: Reservation, *, now: datetime, zone: tzinfo) -> str:
             nodes = len(found.allocations)
             return f"getting its devices on {nodes} {'node' if nodes == 1 else 'nodes'}"
         case ReservationState.AWAITING_CONFIRMATION:
-            return "waits for somebody to confirm it"
+            return "waits for a person to confirm it"
     return "is being placed"
 
 

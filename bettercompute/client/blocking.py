@@ -18,6 +18,7 @@ from bettercompute.client import (
     accounts,
     audit,
     capacity,
+    confirmations,
     events,
     feeds,
     maintenance,
@@ -123,6 +124,16 @@ class Capacity(Group):
 
     preview = _call(capacity.preview)
     offers = _call(capacity.offers)
+
+
+class Confirmations(Group):
+    """What agents ask their people for."""
+
+    list = _iterate(confirmations.pages)
+    get = _call(confirmations.get)
+    approve = _call(confirmations.approve)
+    deny = _call(confirmations.deny)
+    wait = _call(confirmations.wait)
 
 
 class Feeds(Group):
@@ -260,6 +271,7 @@ class Client:
         self.reservations = Reservations(self)
         self.series = Series(self)
         self.capacity = Capacity(self)
+        self.confirmations = Confirmations(self)
         self.feeds = Feeds(self)
         self.events = Events(self)
         self.pools = Pools(self)

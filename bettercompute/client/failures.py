@@ -113,6 +113,16 @@ class ConfirmationRequired(Refused):
 
     code = "CONFIRMATION_REQUIRED"
 
+    @property
+    def confirmation_id(self) -> str:
+        """What the person is asked."""
+        return str(self.details.get("confirmationId", ""))
+
+    @property
+    def expires_at(self) -> int:
+        """When it can be neither answered nor used any more, in epoch milliseconds."""
+        return int(self.details.get("expiresAt", 0))
+
 
 class NotFound(Refused):
     """There is no such thing, or it is another tenant's."""

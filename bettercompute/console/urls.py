@@ -9,6 +9,7 @@ from outbox import console as events
 from outbox.webhooks import console as webhooks
 from pools import console as pools
 from reservations.feeds import console as feeds
+from reservations.pages import confirmations_console as confirmations
 from reservations.pages import console as reservations
 from reservations.pages import ending_console as ending
 from reservations.pages import sharing_console as sharing
@@ -43,6 +44,14 @@ urlpatterns = [
     path("reserve/preview", reservations.preview, name="reserve-preview"),
     path("calendar-feeds", feeds.index, name="calendar-feeds"),
     path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
+    path("confirmations", confirmations.index, name="confirmations"),
+    path("confirmations/<str:confirmation_id>", confirmations.detail, name="confirmation"),
+    path(
+        "confirmations/<str:confirmation_id>/approve",
+        confirmations.approve,
+        name="confirmation-approve",
+    ),
+    path("confirmations/<str:confirmation_id>/deny", confirmations.deny, name="confirmation-deny"),
     path("events", events.index, name="events"),
     path("events/catalog", events.catalogue, name="event-catalog"),
     path("events/<str:event_id>", events.detail, name="event"),

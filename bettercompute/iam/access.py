@@ -3,6 +3,16 @@
 from bettercompute.errors import AccessDenied
 from bettercompute.iam.callers import Caller, Identity
 
+PERSON = "person"
+
+
+def require_person(caller: Caller) -> None:
+    """Only people pass: an agent makes no credentials and changes no rules."""
+    if caller.delegation is not None:
+        raise AccessDenied(
+            f"{caller.agent} acts for a person; only the person may do this.", needs=PERSON
+        )
+
 
 def require_operator(caller: Caller | Identity) -> None:
     """Only operators of the platform pass."""

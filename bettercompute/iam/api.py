@@ -7,7 +7,8 @@ from rest_framework.request import Request
 
 from bettercompute import clock
 from bettercompute.errors import Conflict, InvalidInput
-from bettercompute.iam import cedar, memberships, policies, tokens
+from bettercompute.iam import cedar, delegation, memberships, policies, tokens
+from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.models import ApiToken, Membership, Policy, Role
 from bettercompute.iam.policies import Draft
 from bettercompute.web import pagination, schema
@@ -28,7 +29,11 @@ class WhoAmIView(ApiView):
         who = self.identity
         token = None
         if who.token_id is not None:
-            token = wire.TokenName(id=who.token_id, name=who.token_name or "")
+            token = wire.TokenName(
+                id=who.token_id,
+                name=who.token_name or "",
+                delegation=delegation_answer(who.delegation),
+            )
         seats = [
             wire.TenantSeat(id=seat.tenant_id, slug=seat.slug, name=seat.name, role=seat.role)
             for seat in who.seats
@@ -87,8 +92,12 @@ class TokensView(ApiView):
         wanted = self.body(wire.TokenCreate)
         caller = self.caller(wanted.tenant_id)
         until = wanted.expires_at
-        expires_at = None if until is None else clock.from_ms(until)
-        token, plaintext = tokens.create(caller, name=wanted.name, expires_at=expires_at)
+        token, plaintext = tokens.create(
+            caller,
+            name=wanted.name,
+            expires_at=None if until is None else clock.from_ms(until),
+            delegated=delegation.asked(wanted.delegation),
+        )
         answer = token_answer(token)
         return self.answer(wire.TokenCreated(**answer.model_dump(), token=plaintext), status=201)
 
@@ -193,7 +202,15 @@ def token_answer(token: ApiToken) -> wire.Token:
         expires_at=_ms(token.expires_at),
         last_used_at=_ms(token.last_used_at),
         revoked_at=_ms(token.revoked_at),
+        delegation=delegation_answer(delegation.stored(token.agent, token.confirm)),
     )
+
+
+def delegation_answer(known: Delegation | None) -> wire.Delegation | None:
+    """A delegation on the wire; null where there is none."""
+    if known is None:
+        return None
+    return wire.Delegation(agent=known.agent, confirm=sorted(known.confirm))
 
 
 def policy_answer(policy: Policy) -> wire.Policy:

@@ -11,6 +11,8 @@ from typing import Literal
 from bettercompute import acts, sql
 from bettercompute.acts import Actor
 from bettercompute.errors import AccessDenied, InvalidInput, NotFound
+from bettercompute.iam import delegation
+from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.models import Account, ApiToken
 
 CALLERS = sql.load(__package__, "callers")
@@ -43,6 +45,8 @@ class Identity:
     token_name: str | None = None
     #: What an operator set for this token; None: as for everybody, 0: no limit.
     requests_per_second: int | None = None
+    #: where the token is an agent's
+    delegation: Delegation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,19 @@ class Caller:
     token_id: str | None = None
     username: str = ""
     time_zone: str = "UTC"
+    #: where an agent acts for the account
+    delegation: Delegation | None = None
     #: What authentication read of the policies; None makes ``decide`` read it.
     fingerprint: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that acts; empty where a person does."""
+        return "" if self.delegation is None else self.delegation.agent
+
+    def holds(self, action: str) -> bool:
+        """Whether the person is asked before this is done for them."""
+        return self.delegation is not None and action in self.delegation.confirm
 
 
 def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:
@@ -84,6 +99,7 @@ def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:
         token_id=identity.token_id,
         username=identity.username,
         time_zone=identity.time_zone,
+        delegation=identity.delegation,
         fingerprint=seat.fingerprint if known else None,
     )
 
@@ -149,6 +165,7 @@ def actor(identity: Identity) -> Actor:
         via="session" if identity.token_id is None else "token",
         token_id=identity.token_id or "",
         token_name=identity.token_name or "",
+        agent="" if identity.delegation is None else identity.delegation.agent,
     )
 
 
@@ -172,6 +189,7 @@ def _identify(who: Identity | Account | ApiToken) -> Identity:
         token_id=who.pk,
         token_name=who.name,
         requests_per_second=who.requests_per_second,
+        delegation=delegation.stored(who.agent, who.confirm),
     )
 
 

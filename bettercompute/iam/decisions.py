@@ -8,7 +8,7 @@ request it belongs to.
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import structlog
@@ -62,14 +62,18 @@ class PolicyFailed(Unavailable):
 
 
 NOTHING_ASKED = Attributes()
+MUST_CONFIRM = "The person has to confirm this first."
 _HELD = ("held_gpus", "held_reservations")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the policies say, which of them decided, and for a denial why in plain words."""
+    """What the policies say, which of them decided, and for a denial why in plain words.
 
-    effect: Literal["allow", "deny"]
+    ``confirm``: an agent asks for what its person may do, and wants to be asked about first (R36).
+    """
+
+    effect: Literal["allow", "deny", "confirm"]
     policies: tuple[str, ...]
     message: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -79,8 +83,12 @@ class Decision:
         """Whether the caller may go on."""
         return self.effect == "allow"
 
+    def confirmed(self) -> "Decision":
+        """The same once a person has confirmed it."""
+        return replace(self, effect="allow", message="")
+
     def require(self) -> None:
-        """Raise AccessDenied unless allowed."""
+        """Raise AccessDenied unless allowed; one that is to be confirmed is not."""
         if not self.allowed:
             raise AccessDenied(self.message, **self.details)
 
@@ -94,12 +102,19 @@ def decide(
 ) -> Decision:
     """Judge one action on one resource.
 
+    What a delegation holds for confirmation is judged as the person's own: where they may do it,
+    they are asked, whatever the policies say of agents; where not, no confirmation can help.
+
     Raises:
         Unavailable: the engine failed. Nothing was decided; the same key may try again.
     """
     compiled = policies.compiled(caller.tenant_id, caller.fingerprint)
     with tracing.span("decide", attributes={"better_compute.action": action}) as span:
-        decision = judge(compiled, caller, action, resource_id=resource_id, attributes=attributes)
+        held = caller.holds(action)
+        acting = replace(caller, delegation=None) if held else caller
+        decision = judge(compiled, acting, action, resource_id=resource_id, attributes=attributes)
+        if held and decision.allowed:
+            decision = replace(decision, effect="confirm", message=MUST_CONFIRM)
         span.set("better_compute.effect", decision.effect)
     metrics.DECISIONS.labels(decision.effect).inc()
     kind = cedar.resource_type(action).lower()
@@ -226,6 +241,7 @@ def context(caller: Caller, attributes: Attributes) -> dict[str, Any]:
         "pool": attributes.pool,
         "users": attributes.users,
         "role": caller.role,
+        "delegated": caller.delegation is not None,
     }
 
 

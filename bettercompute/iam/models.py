@@ -3,6 +3,7 @@
 from functools import partial
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from bettercompute import ids
@@ -84,10 +85,25 @@ class ApiToken(models.Model):
     requests_per_second = models.PositiveIntegerField(
         null=True, help_text="empty: as for everybody; 0: no limit"
     )
+    agent = models.TextField(
+        default="", db_default="", help_text="who uses it for its account; empty: the person"
+    )
+    confirm = ArrayField(
+        models.TextField(),
+        default=list,
+        db_default=[],
+        help_text="actions that wait for the person (R36)",
+    )
 
     class Meta:
         db_table = "api_tokens"
         verbose_name = "API token"
+        constraints = [
+            models.CheckConstraint(
+                name="api_token_holds_only_for_agents",
+                condition=models.Q(confirm=[]) | ~models.Q(agent=""),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"

@@ -207,6 +207,7 @@ def _told(policy: Policy) -> dict[str, object]:
 
 
 def _require_writer(caller: Caller, tenant_id: str | None) -> None:
+    access.require_person(caller)
     if tenant_id is None:
         access.require_operator(caller)
     else:

@@ -37,6 +37,7 @@ _NOTHING: Mapping[str, Any] = {
     "pool": "",
     "users": 0,
     "role": "member",
+    "delegated": False,
 }
 _EIGHT_FOR_A_DAY = {
     **_NOTHING,
@@ -72,6 +73,7 @@ class _Request:
 _REQUESTS = (
     _Request("that asks for nothing", "admin", _CALLER, {**_NOTHING, "role": "admin"}),
     _Request("for 8 GPUs and a day", "member", _CALLER, _EIGHT_FOR_A_DAY),
+    _Request("of an agent for 8 GPUs", "member", _CALLER, {**_EIGHT_FOR_A_DAY, "delegated": True}),
     _Request("about what is another member's", "member", _OTHER, _EIGHT_FOR_A_DAY),
 )
 

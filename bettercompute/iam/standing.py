@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bettercompute import sql
+from bettercompute.iam import delegation
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.models import Account
 
@@ -64,13 +65,14 @@ def present(credentials: Sequence[Credential]) -> dict[Credential, Standing]:
 
 
 def _standing(credential: Credential, row: sql.Row) -> Standing:
-    _, role, is_operator, fingerprint, expires_in = row
+    _, role, is_operator, fingerprint, agent, confirm, expires_in = row
     caller = Caller(
         tenant_id=credential.tenant_id,
         account_id=credential.account_id,
         role=role or "admin",  # an operator's seat anywhere
         is_operator=is_operator,
         token_id=credential.token_id or None,
+        delegation=delegation.stored(agent, confirm),
         fingerprint=fingerprint,
     )
     return Standing(caller, expires_in)

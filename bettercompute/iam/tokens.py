@@ -11,6 +11,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import models, transaction
 
@@ -18,8 +19,9 @@ from bettercompute import acts, clock, sql
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput, NotFound, Unauthenticated
-from bettercompute.iam import access
+from bettercompute.iam import access, delegation
 from bettercompute.iam.callers import Caller, Identity, Seat
+from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.models import Account, ApiToken, Tenant
 
 TOKENS = sql.load(__package__, "tokens")
@@ -47,6 +49,7 @@ def mint(
     name: str,
     expires_at: datetime | None = None,
     requests_per_second: int | None = None,
+    delegated: Delegation | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token for an account at a tenant, and its plaintext, which is never shown again."""
     secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=").lower()
@@ -57,6 +60,8 @@ def mint(
         secret_hash=_hash(secret),
         expires_at=expires_at,
         requests_per_second=requests_per_second,
+        agent="" if delegated is None else delegated.agent,
+        confirm=[] if delegated is None else sorted(delegated.confirm),
     )
     token.save(force_insert=True)
     token.refresh_from_db(fields=["created_at"])
@@ -80,7 +85,7 @@ def find(plaintext: str) -> Found:
     matches = hmac.compare_digest(known_hash, _hash(shape[2]))
     if row is None or not matches:
         raise Unauthenticated("This API token does not exist or has been revoked.")
-    token_id, _, name, rate, expired, stale, *rest = row
+    token_id, _, name, rate, agent, confirm, expired, stale, *rest = row
     account_id, username, is_staff, is_superuser, time_zone, *seat = rest
     if expired:
         raise Unauthenticated("This API token has expired; create a new one.")
@@ -108,6 +113,7 @@ def find(plaintext: str) -> Found:
         token_id=token_id,
         token_name=name,
         requests_per_second=rate,
+        delegation=delegation.stored(agent, confirm),
     )
     return Found(account, identity)
 
@@ -118,13 +124,16 @@ def create(
     name: str,
     expires_at: datetime | None = None,
     requests_per_second: int | None = None,
+    delegated: Delegation | None = None,
 ) -> tuple[ApiToken, str]:
-    """A token for the caller's own account at the caller's tenant.
+    """A token for the caller's own account at the caller's tenant; with a delegation, an agent's.
 
     Raises:
         InvalidInput: the name is blank, or it would have expired already.
-        AccessDenied: only an operator gives a token a limit of requests of its own.
+        AccessDenied: an agent asks for it; only an operator gives a token a limit of requests of
+            its own.
     """
+    access.require_person(caller)
     if not name.strip():
         raise InvalidInput.at("name", "must not be blank")
     if expires_at is not None and expires_at <= clock.now():
@@ -140,19 +149,29 @@ def create(
             name=name,
             expires_at=expires_at,
             requests_per_second=requests_per_second,
+            delegated=delegated,
         )
-        entries.record("iam:tokens:create", Thing("token", token.pk), name=name, until=expires_at)
+        entries.record(
+            "iam:tokens:create",
+            Thing("token", token.pk),
+            name=name,
+            until=expires_at,
+            **_told(delegated),
+        )
     return token, plaintext
 
 
 def revoke(caller: Caller, token_id: str) -> ApiToken:
-    """End a token now. One's own; an admin also those of others at the tenant.
+    """End a token now. One's own; an admin also those of others at the tenant; an agent its own.
 
     Revoking again changes nothing.
 
     Raises:
         NotFound: there is no such token at the caller's tenant, or it is another member's.
+        AccessDenied: an agent asks for another token's end.
     """
+    if token_id != caller.token_id:
+        access.require_person(caller)
     with transaction.atomic(durable=True):
         revoked = TOKENS.run(
             "revoke",
@@ -203,6 +222,13 @@ def visible(caller: Caller) -> "models.QuerySet[ApiToken]":
     if caller.role != "admin":
         tokens = tokens.filter(account_id=caller.account_id)
     return tokens.select_related("account").order_by("-id")
+
+
+def _told(delegated: Delegation | None) -> dict[str, Any]:
+    """What the audit says of a delegation, where there is one."""
+    if delegated is None:
+        return {}
+    return {"delegatedTo": delegated.agent, "confirm": sorted(delegated.confirm)}
 
 
 def _account(**known: object) -> Account:

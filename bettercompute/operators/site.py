@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "reservations.Reservation",
         "reservations.Series",
         "reservations.Allocation",
+        "reservations.Confirmation",
         "reservations.CalendarFeed",
     ),
     "Supply": (

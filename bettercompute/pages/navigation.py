@@ -27,6 +27,7 @@ _GROUPS = (
     (
         "Programs",
         (
+            ("confirmations", "Confirmations", "confirmations", _EVERYBODY),
             ("tokens", "API tokens", "tokens", _EVERYBODY),
             ("webhooks", "Webhooks", "webhooks", _EVERYBODY),
             ("events", "Events", "events", _EVERYBODY),

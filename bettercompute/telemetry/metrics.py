@@ -55,6 +55,12 @@ RESERVATION_MOVES = Counter(
     ["state"],
     registry=REGISTRY,
 )
+CONFIRMATIONS = Counter(
+    "better_compute_confirmations",
+    "What agents asked their people for, by what became of it.",
+    ["state"],
+    registry=REGISTRY,
+)
 DECISIONS = Counter(
     "better_compute_policy_decisions",
     "Decisions of the policies, by their effect.",

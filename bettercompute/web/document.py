@@ -42,6 +42,7 @@ TAGS: Mapping[str, str] = {
     "quotas": "How much a tenant may hold at once.",
     "usage": "What a tenant has used.",
     "budgets": "How much device-time a tenant may reserve in a month or a window.",
+    "confirmations": "What agents ask their people for, and what these answer.",
     "feeds": "Reservations for calendar programs.",
     "nodes": "The machines of a pool, for its owner and operators.",
     "maintenance": "Announced work on nodes and pools, during which nothing is booked.",

@@ -23,6 +23,7 @@ ANSWERED: Mapping[str, Mapping[str, str]] = {
         "series.list": "items/0/id",
     },
     "token_id": {"tokens.create": "id", "tokens.list": "items/0/id"},
+    "confirmation_id": {"confirmations.get": "id", "confirmations.list": "items/0/id"},
     "policy_id": {"policies.create": "id", "policies.get": "id", "policies.list": "items/0/id"},
     "feed_id": {"feeds.create": "id", "feeds.list": "items/0/id"},
     "webhook_id": {"webhooks.create": "id", "webhooks.get": "id", "webhooks.list": "items/0/id"},

@@ -49,5 +49,7 @@ class Preview(AnswerModel):
     reasons: list[Reason]
     earliest: int | None = None
     preempts: Preemption | None = None
+    #: an agent asks, and its person has to confirm the create first (R36)
+    needs_confirmation: bool = False
     #: with a recurrence: each occurrence that is near enough to be booked, up to 60
     occurrences: list[PreviewOccurrence] | None = None

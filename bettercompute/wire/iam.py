@@ -22,11 +22,36 @@ class TenantSeat(AnswerModel):
     role: Literal["admin", "member"]
 
 
+#: What can wait for a person: each of these spends an approval in the transaction of its change.
+Holdable = Literal[
+    "compute:reservations:create",
+    "compute:reservations:extend",
+    "compute:reservations:release",
+    "compute:reservations:share",
+]
+
+
+class DelegationAsk(WireModel):
+    """Have an agent use the token: its name, and the actions that wait for the person (R36)."""
+
+    agent: Name
+    confirm: Annotated[list[Holdable], Field(max_length=20)] = []
+
+
+class Delegation(AnswerModel):
+    """Which agent uses the token, and which actions wait for the person it acts for."""
+
+    agent: str
+    confirm: list[str]
+
+
 class TokenName(AnswerModel):
     """The token that made the request."""
 
     id: str
     name: str
+    #: null where its owner uses it
+    delegation: Delegation | None = None
 
 
 class WhoAmI(AnswerModel):
@@ -50,6 +75,7 @@ class TokenCreate(WireModel):
     tenant_id: Id
     name: Name
     expires_at: EpochMs | None = Field(None, description="absent: never")
+    delegation: DelegationAsk | None = Field(None, description="absent: for oneself")
 
 
 class Token(AnswerModel):
@@ -64,6 +90,8 @@ class Token(AnswerModel):
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
+    #: null where its owner uses it
+    delegation: Delegation | None = None
 
 
 class TokenCreated(Token):

@@ -344,6 +344,10 @@ class Reservation(AnswerModel):
     occurrence: int | None = None
     #: when it ends unless it is renewed (R32); null without a lease
     lease_until: int | None = None
+    #: the agent that asked for it for its owner; null where the owner did
+    agent: str | None = None
+    #: what its owner was asked before it (R36); null where nobody had to be
+    confirmation_id: str | None = None
     #: who may use it beside its owner: ids of members of the tenant
     users: list[str] = []
     #: its place in line and why it waits, while it is pending; changes without its version

@@ -22,10 +22,12 @@ from bettercompute.web import etags
 from bettercompute.wire.reservations import ExtendRequest
 from nodes import assignments
 from pools import catalogue, instants
-from pools.catalogue import PoolAccess
 from pools.requests import YEARS_5_MS
 from reservations import conditions, ending, lifecycle, moments, queries, rights, spending
 from reservations.conditions import ConditionType
+from reservations.confirming import asking
+from reservations.confirming.asking import Approval
+from reservations.confirming.rows import Intent
 from reservations.extending import extend_holds, more_time
 from reservations.extending.extend_holds import Hold
 from reservations.lifecycle import Effects
@@ -68,6 +70,14 @@ class _Wanted:
         return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What the decision found: whether budgets bind it, and who let an agent do it."""
+
+    budgeted: bool
+    granted: Approval | None
+
+
 class _EndMoved(Exception):
     """Another extension, or a new placement, moved the end between our look and our lock."""
 
@@ -86,6 +96,7 @@ def extend(
         errors.NotFound: the caller's tenant has no such reservation.
         errors.InvalidInput: not exactly one of until and by, or neither an instant nor a duration.
         errors.InvalidState: it is not placed, binding or active, or has ended.
+        errors.ConfirmationRequired: an agent's person has to approve it first.
         errors.AccessDenied: a policy, or the pool's limit, denies the total duration.
         errors.BudgetExceeded: a budget has no room for the added time.
         errors.Conflict: the key was used for another extension; another one is under way.
@@ -121,9 +132,9 @@ def _try(
     hold = _stage(reservation, new_end)
     try:
         failpoints.reach(Failpoint.EXTENSION_STAGED)
-        budgeted = _decide(caller, reservation, hold, new_end).budgeted
+        allowed = _decide(caller, reservation, hold, new_end)
         return _complete(
-            caller, asked, hold, ends=(end, new_end), budgeted=budgeted, if_match=if_match
+            caller, asked, hold, ends=(end, new_end), allowed=allowed, if_match=if_match
         )
     except _EndMoved:
         if not _abandon(hold):
@@ -216,7 +227,7 @@ def _stage(reservation: Reservation, new_end: datetime) -> Hold:
     return extend_holds.take(reservation, duration_minutes=_minutes(total_ms))
 
 
-def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> PoolAccess:
+def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datetime) -> _Allowed:
     """One decision on the total duration, outside any transaction, and the pool's limit."""
     assert reservation.starts_at is not None
     total_ms = clock.to_ms(new_end) - clock.to_ms(reservation.starts_at)
@@ -224,13 +235,17 @@ def _decide(caller: Caller, reservation: Reservation, hold: Hold, new_end: datet
     asked = replace(
         hold.before, duration_minutes=_minutes(total_ms), ahead_minutes=_minutes(ahead_ms)
     )
-    rights.require_extend(caller, reservation, attributes=asked)
+    decision = rights.may_extend(caller, reservation, attributes=asked)
+    if decision.effect == "deny":
+        decision.require()
     access = catalogue.of_tenant(reservation.tenant_id, reservation.pool_id)
     longest = access.policy.max_duration
     if longest is not None and total_ms > longest:
         limit = f"duration at most {durations.human(longest)}"
         raise errors.AccessDenied(f"The pool {access.name} allows: {limit}.", poolLimits=[limit])
-    return access
+    until = {"verb": "extend", "until": clock.to_ms(new_end)}
+    granted = asking.approval(caller, decision, Intent(rights.EXTEND, reservation.id, until))
+    return _Allowed(access.budgeted, granted)
 
 
 def _complete(
@@ -239,7 +254,7 @@ def _complete(
     hold: Hold,
     *,
     ends: tuple[datetime, datetime],
-    budgeted: bool,
+    allowed: _Allowed,
     if_match: frozenset[int] | None,
 ) -> Extended:
     """The second transaction: book the added time, move the end, tell everybody."""
@@ -249,7 +264,7 @@ def _complete(
         etags.require(locked.version, if_match)
         if _end_of(locked, locked.read_at) != end:
             raise _EndMoved
-        if budgeted:
+        if allowed.budgeted:
             spending.require(spending.longer(locked, start=end, end=new_end))
         catalogue.lock(locked.pool_id)  # bookings of a batch and of a gang are not sorted together
         allocations = ending.live_allocations(locked)
@@ -262,7 +277,7 @@ def _complete(
             return Extended(
                 locked, extended=False, available_until=more_time.bound(allocations, after=end)
             )
-        _move_end(locked, allocations, new_end)
+        _move_end(locked, allocations, new_end, allowed.granted)
         _remember(caller, locked, asked, end)
         if not extend_holds.release(hold, after=_after(hold, locked)):
             raise _overtaken()
@@ -270,7 +285,10 @@ def _complete(
 
 
 def _move_end(
-    reservation: Reservation, allocations: Sequence[Allocation], new_end: datetime
+    reservation: Reservation,
+    allocations: Sequence[Allocation],
+    new_end: datetime,
+    granted: Approval | None,
 ) -> None:
     assert reservation.starts_at is not None
     lifecycle.amend(
@@ -283,6 +301,7 @@ def _move_end(
         },
     )
     assignments.prolong([allocation.id for allocation in allocations], until=new_end)
+    asking.use(granted)
     effects = Effects()
     effects.event(reservation, "extended", end=clock.to_ms(new_end))
     # The old end is when it would be looked at next, perhaps too late for that notice.

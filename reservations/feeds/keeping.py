@@ -11,7 +11,7 @@ from django.db import models, transaction
 from bettercompute import errors, ids, sql
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
-from bettercompute.iam import callers
+from bettercompute.iam import access, callers
 from bettercompute.iam.callers import Caller
 from pools import catalogue
 from reservations.feeds import addresses
@@ -41,9 +41,11 @@ def create(caller: Caller, *, pool_id: str | None = None) -> tuple[CalendarFeed,
     """A feed for the caller, and the secret part of its address, which is never shown again.
 
     Raises:
+        errors.AccessDenied: an agent asks: whoever has a feed's address reads it without a token.
         errors.NotFound: the caller may not see the pool.
         TooManyFeeds: the caller has as many as one may have.
     """
+    access.require_person(caller)
     if pool_id is not None:
         catalogue.access_pool(caller, pool_id)
     address = addresses.fresh(ids.new("cal"))

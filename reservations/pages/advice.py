@@ -27,10 +27,15 @@ _BY_REASON: Mapping[str, Advice] = {
         "Nothing to do: the pool places its queue by priority, then age.",
         "blue",
     ),
-    "ConfirmationRequired": Advice(
-        "A person has to approve this",
-        "Approve it, then the agent asks again with the same key.",
+    "AwaitingPerson": Advice(
+        "Its owner has to approve this",
+        "Nothing is held for it meanwhile. Once it is approved, the agent sends its request again.",
         "amber",
+    ),
+    "AwaitingAgent": Advice(
+        "Approved: its agent has to come back",
+        "Approving places nothing by itself; have the agent send the same request again.",
+        "blue",
     ),
     "BindingLost": Advice(
         "A node no longer hands over the devices",

@@ -92,13 +92,13 @@ def _booking(caller: Caller, row: sql.Row) -> timeline.Booking:
     )
 
 
-def names(shown: Sequence[Reservation]) -> Names:
-    """What everything is called that these reservations mention: one query."""
+def names(shown: Sequence[Reservation], *, also: Collection[str] = ()) -> Names:
+    """What everything is called that these reservations mention, and these people: one query."""
     allocations = [allocation for reservation in shown for allocation in reservation.allocations]
     return named(
         pool_ids={reservation.pool_id for reservation in shown},
         node_ids={allocation.node_id for allocation in allocations},
-        owner_ids=_people(shown),
+        owner_ids=_people(shown).union(also),
         device_ids={device for a in allocations for device in a.device_ids},
     )
 

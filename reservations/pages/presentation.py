@@ -86,6 +86,7 @@ class Page:
     calls: tuple[parts.Command, ...]
     standing: waiting_page.Standing | None
     status_href: str
+    confirm_href: str
     share_href: str
     extend_href: str
     renew_href: str
@@ -160,6 +161,7 @@ def page(
         calls=tuple(commands.calls(shown, pool, origin)),
         standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
         status_href=_href("reservation-status", shown),
+        confirm_href=_confirmation_href(shown) if state is S.AWAITING_CONFIRMATION else "",
         share_href=_href("reservation-users", shown) if shares and state in chips.LIVE else "",
         extend_href=_href("reservation-extend", shown) if extends else "",
         renew_href=_href("reservation-renew", shown) if extends and shown.lease_until else "",
@@ -283,6 +285,8 @@ def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
         said = advice.on(condition)
         text = f"{what(shown, names)} in {pool}: {said.title[0].lower()}{said.title[1:]}"
         href = _href("reservation", shown)
+        if condition.type == "ConfirmationRequired":
+            href = _confirmation_href(shown)
         notices.append(parts.Notice(text, said.text, said.tone, href, "Look"))
     return notices
 
@@ -327,7 +331,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
         parts.Fact("Series", *_series(shown)),
-        parts.Fact("Reserved by", names.owners.get(shown.owner_identity_id, "")),
+        parts.Fact("Reserved by", _asker(shown, names), _confirmation_href(shown)),
         parts.Fact("Shared with", _people(shown.users, names)),
         parts.Fact("Ended because", endings.in_words(shown.reason)),
         parts.Fact("Key", shown.idempotency_key),
@@ -337,6 +341,19 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         change = moments.clock_change(times.start, times.end, zone=zone)
         facts.append(parts.Fact("Clocks", change))
     return [fact for fact in facts if fact.value]
+
+
+def _asker(shown: Reservation, names: Names) -> str:
+    """Its owner, or the agent that asked for it for them."""
+    owner = names.owners.get(shown.owner_identity_id, "")
+    return f"agent {shown.agent}, for {owner}" if shown.agent else owner
+
+
+def _confirmation_href(shown: Reservation) -> str:
+    """Where its owner was asked, if they were."""
+    if shown.confirmation_id is None:
+        return ""
+    return reverse("confirmation", args=[shown.confirmation_id])
 
 
 def _people(account_ids: Iterable[str], names: Names) -> str:

@@ -5,12 +5,13 @@ occurrence is then locked and withdrawn in a transaction of its own, also one th
 meanwhile; what a crash leaves of that, the reconciler does.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
 from django.db import transaction
 
-from bettercompute import errors, states
+from bettercompute import clock, errors, states
 from bettercompute.coordination import workqueue
 from bettercompute.coordination.fencing import Fence
 from bettercompute.iam import decisions
@@ -19,6 +20,9 @@ from bettercompute.iam.decisions import Attributes
 from bettercompute.states import ReservationState, SeriesState
 from bettercompute.web import etags
 from reservations import ending, opening, queries
+from reservations.confirming import asking
+from reservations.confirming.asking import Approval
+from reservations.confirming.rows import Intent
 from reservations.lifecycle import Effects
 from reservations.models import Reservation, Series
 from reservations.series import booking, rows
@@ -42,13 +46,16 @@ def cancel(
     Raises:
         errors.NotFound: the caller's tenant has no such series.
         errors.AccessDenied: a policy denies it.
+        errors.ConfirmationRequired: an agent's person has to approve it first.
         errors.PreconditionFailed: ``if_match`` has not the current version (C2).
         errors.InvalidState: its last occurrence has begun.
     """
-    _authorise(caller, rows.access(caller, series_id))
+    asked = {"verb": "cancel-series", "from": _ms(since), "releaseRunning": release_running}
+    granted = _authorise(caller, rows.access(caller, series_id), asked)
     with transaction.atomic(durable=True):
         series = rows.access_locked(caller, series_id)
         etags.require(series.version, if_match)
+        asking.use(granted)
         _cut(series, since)
     withdraw_behind_cut(series_id, _own_transaction)
     if release_running:
@@ -67,11 +74,13 @@ def skip(
     Raises:
         errors.NotFound: the caller's tenant has no such series.
         errors.AccessDenied: a policy denies it.
+        errors.ConfirmationRequired: an agent's person has to approve it first.
         errors.InvalidInput: the series has no occurrence then, or none that is near enough.
         errors.InvalidState: it has begun, or has ended.
         errors.PreconditionFailed: ``if_match`` has not the series' current version (C2).
     """
-    _authorise(caller, rows.access(caller, series_id))
+    asked = {"verb": "skip", "occurrence": _ms(occurrence)}
+    granted = _authorise(caller, rows.access(caller, series_id), asked)
     with transaction.atomic(durable=True):
         series = rows.access_locked(caller, series_id)
         etags.require(series.version, if_match)
@@ -80,7 +89,7 @@ def skip(
             raise errors.InvalidInput.at(
                 "occurrence", "is none of the occurrences that are booked, or wait to be"
             )
-        left = _withdraw(found.id, reason="skipped")
+        left = _withdraw(found.id, reason="skipped", granted=granted)
         _require_left_out(left)
 
 
@@ -92,10 +101,16 @@ def _require_left_out(occurrence: Reservation) -> None:
         raise errors.InvalidState("It has ended already.", reservationId=occurrence.id)
 
 
-def _authorise(caller: Caller, series: Series) -> None:
+def _authorise(caller: Caller, series: Series, asked: Mapping[str, object]) -> Approval | None:
     known = Attributes(tenant=series.tenant_id, owner=series.owner_id, pool=series.pool_id)
     decision = decisions.decide(caller, ending.ACTION, resource_id=series.id, attributes=known)
-    decision.require()
+    if decision.effect == "confirm" and series.state != SeriesState.ACTIVE:
+        return None  # nothing would come of it, so nobody is asked
+    return asking.approval(caller, decision, Intent(ending.ACTION, series.id, asked))
+
+
+def _ms(instant: datetime | None) -> int | None:
+    return None if instant is None else clock.to_ms(instant)
 
 
 def _cut(series: Series, since: datetime | None) -> None:
@@ -126,15 +141,17 @@ def withdraw_behind_cut(series_id: str, fence: Fence) -> None:
             _withdraw(reservation_id, reason="series-cancelled")
 
 
-def _withdraw(reservation_id: str, *, reason: str) -> Reservation:
+def _withdraw(reservation_id: str, *, reason: str, granted: Approval | None = None) -> Reservation:
     """End an occurrence that has not begun; another stays as it is."""
     reservation = queries.locked(reservation_id)
     assert reservation is not None
     if reservation.state == ReservationState.DRAFT:
+        asking.use(granted)
         booking.expire(reservation, reason=reason, at=reservation.read_at)
     elif ending.may_cancel(reservation):
         effects = Effects()
         ending.withdraw(reservation, effects)
+        asking.use(granted)
         effects.flush()
     return reservation
 

@@ -105,7 +105,7 @@ ORDER BY reservations.id;
 -- Where and to whom it is charged is what the quotas of pools and offers, and policies, count.
 SELECT reservations.id
 FROM reservations
-WHERE reservations.state IN ('awaiting-confirmation', 'pending', 'placed', 'binding', 'active')
+WHERE reservations.state IN ('pending', 'placed', 'binding', 'active')
     AND NOT EXISTS (
         SELECT FROM quota_charges
         WHERE quota_charges.owner_key = reservations.id

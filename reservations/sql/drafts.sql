@@ -5,14 +5,15 @@ WITH draft AS (
     INSERT INTO reservations (
         id, tenant_id, pool_id, owner_id, state, reason, idempotency_key, request, request_hash,
         host_share, decision, duration_ms, requested_start, lease_seconds, gpu_milli, spot, priority,
-        labels, conditions, placements_failed, confirmation_id, version, series_id, occurrence_at
+        labels, conditions, placements_failed, confirmation_id, version, series_id, occurrence_at,
+        agent
     )
     VALUES (
         %(id)s, %(tenant_id)s, %(pool_id)s, %(owner_id)s, 'draft', '', %(idempotency_key)s,
         %(request)s::jsonb, %(request_hash)s, %(host_share)s::jsonb, '{}', %(duration_ms)s::bigint,
         %(requested_start)s::timestamptz, %(lease_seconds)s::bigint, %(gpu_milli)s::bigint,
         %(spot)s::boolean, %(priority)s::int, %(labels)s::jsonb, '[]', 0, '', 1,
-        %(series_id)s::text, %(occurrence_at)s::timestamptz
+        %(series_id)s::text, %(occurrence_at)s::timestamptz, %(agent)s::text
     )
     ON CONFLICT (id) DO NOTHING
     RETURNING id, tenant_id, owner_id

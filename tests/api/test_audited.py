@@ -19,7 +19,7 @@ from nodes import maintenance
 from nodes.models import Node
 from outbox.webhooks import resending
 from reservations.feeds import keeping
-from tests.support import cast, make, routes, valid_requests
+from tests.support import cast, delegates, make, routes, valid_requests
 from tests.support.valid_requests import World
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +73,7 @@ class Everything:
         return {
             "<str:token_id>": lambda _: cast.token("alice")[0].pk,
             "<str:feed_id>": lambda _: keeping.create(self.alice)[0].pk,
+            "<str:confirmation_id>": lambda _: delegates.question().pk,
             "<str:policy_id>": lambda _: self.policy(),
             "<str:reservation_id>": self.reservation,
             "<str:series_id>": lambda _: self.series,

@@ -19,7 +19,7 @@ from bettercompute.iam import policies
 from nodes import maintenance
 from outbox.models import Event
 from reservations.feeds import keeping
-from tests.support import cast, make, routes, valid_requests, webhooks
+from tests.support import cast, delegates, make, routes, valid_requests, webhooks
 from tests.support.cast import Api
 
 pytestmark = [
@@ -86,6 +86,7 @@ def made(module_database: None) -> Theirs:
         "series_id": make.series(alice, pool),
         "token_id": token.pk,
         "feed_id": keeping.create(alice)[0].pk,
+        "confirmation_id": delegates.question("alice", reservation).pk,
         "policy_id": policy.id,
         "maintenance_id": window.id,
         "webhook_id": webhook.pk,

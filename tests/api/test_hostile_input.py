@@ -19,7 +19,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.rule("A3", "A5", "A11", "R2")]
 
 # Of the caller, or of the whole system: no tenant is asked for.
 OF_NO_TENANT = {"/whoami", "/leases", "/selfcheck", "/policies/examples"}
-NULL_MEANS = {("/api/v1/feeds", "poolId")}  # a feed of one's own
+NULL_MEANS = {
+    ("/api/v1/feeds", "poolId"),  # a feed of one's own
+    ("/api/v1/tokens", "delegation"),  # a token for oneself
+}
 
 # What no body may be, and where the refusal says it is wrong.
 BROKEN = [

@@ -23,9 +23,9 @@ from outbox.webhooks import endpoints
 from pools import catalogue
 from pools.models import Pool
 from reservations import lifecycle, queries
-from reservations.models import Reservation
+from reservations.models import Confirmation, Reservation
 from reservations.series import rows
-from tests.support import cast, make, routes, webhooks
+from tests.support import cast, delegates, make, routes, webhooks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("C2", "A5")]
 
@@ -46,6 +46,7 @@ class World:
     webhook: str
     delivery: str
     event: str
+    confirmation: str
     api: cast.Api
 
     def path(self, template: str) -> str:
@@ -60,6 +61,7 @@ class World:
             "<str:webhook_id>": self.webhook,
             "<str:delivery_id>": self.delivery,
             "<str:event_id>": self.event,
+            "<str:confirmation_id>": self.confirmation,
             "<str:type_name>": "reservation.placed",
         }
         for name, value in ids.items():
@@ -105,6 +107,7 @@ def made(module_database: None) -> World:
         webhook=webhook.pk,
         delivery=delivery.pk,
         event=event,
+        confirmation=delegates.question("alice", reservation).pk,
         api=cast.api("alice"),
     )
 
@@ -121,6 +124,11 @@ def bump_series(world: World) -> None:
     locked = rows.locked(world.series)
     assert locked is not None
     rows.amend(locked, {"conditions": []})
+
+
+def bump_confirmation(world: World) -> None:
+    """Nothing of it changes but that it is decided."""
+    Confirmation.objects.filter(pk=world.confirmation).update(version=F("version") + 1)
 
 
 def bump_node(world: World) -> None:
@@ -150,6 +158,7 @@ Bump = Callable[[World], None]
 AGGREGATES: dict[str, Bump] = {
     f"{API}/reservations/<str:reservation_id>": bump_reservation,
     f"{API}/series/<str:series_id>": bump_series,
+    f"{API}/confirmations/<str:confirmation_id>": bump_confirmation,
     f"{API}/nodes/<str:node_id>": bump_node,
     f"{API}/pools/<str:pool_id>": bump_pool,
     f"{API}/policies/<str:policy_id>": bump_policy,
@@ -169,6 +178,8 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/reservations/<str:reservation_id>/cancel"): ("reservations", {}),
     ("POST", f"{API}/series/<str:series_id>/cancel"): ("series", {}),
     ("POST", f"{API}/series/<str:series_id>/skip"): ("series", SKIP),
+    ("POST", f"{API}/confirmations/<str:confirmation_id>/approve"): ("confirmations", {}),
+    ("POST", f"{API}/confirmations/<str:confirmation_id>/deny"): ("confirmations", {}),
     ("POST", f"{API}/nodes/<str:node_id>/cordon"): ("nodes", {}),
     ("POST", f"{API}/nodes/<str:node_id>/uncordon"): ("nodes", {}),
     ("POST", f"{API}/maintenance/<str:maintenance_id>/cancel"): ("maintenance", {}),
@@ -184,6 +195,7 @@ VIEWS = {
     f"{API}/whoami",
     f"{API}/members",
     f"{API}/feeds",
+    f"{API}/confirmations",
     f"{API}/tokens",
     f"{API}/policies",
     f"{API}/policies/examples",

@@ -21,7 +21,7 @@ STATEFUL = {model._meta.db_table for model in apps.get_models() if hasattr(model
     "authz_changes"
 }
 # Where a row in memory is brought in line with what transitions.move has just written.
-MIRRORS = {"reservations/lifecycle.py"}
+MIRRORS = {"reservations/lifecycle.py", "reservations/confirming/rows.py"}
 GUARDED = [machine for machine in states.MACHINES.values() if machine.table in STATEFUL]
 
 
@@ -119,6 +119,7 @@ def test_no_diagram_is_of_a_machine_that_there_is_not():
 SHOWN = {
     "Reservation": states.RESERVATION,
     "Allocation": states.ALLOCATION,
+    "Confirmation": states.CONFIRMATION,
     "Series": states.SERIES,
     "SeriesWithOccurrences": states.SERIES,
     "Occurrence": None,  # its reservation's, if there is one
@@ -152,7 +153,12 @@ def test_the_wire_knows_exactly_the_states_of_each_table():
 
 @pytest.mark.parametrize(
     ("path", "table"),
-    [("nodes", "nodes"), ("reservations", "reservations"), ("series", "reservation_series")],
+    [
+        ("nodes", "nodes"),
+        ("reservations", "reservations"),
+        ("series", "reservation_series"),
+        ("confirmations", "confirmations"),
+    ],
 )
 def test_a_filter_by_state_knows_the_same_states(path, table):
     document = openapi.build()

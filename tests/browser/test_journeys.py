@@ -11,7 +11,7 @@ from nodes.models import ReportedState
 from pools.models import Pool
 from reservations.models import Reservation
 from tests.conftest import SimulatedClock
-from tests.support import cast, make
+from tests.support import cast, delegates, make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Open = Callable[..., Page]
@@ -56,6 +56,25 @@ def test_reserve_now_see_it_become_active_and_release_it(
     page.get_by_role("button", name="Release now").click()
     expect(page.locator("h1 .chip")).to_have_text("Released")
     assert Reservation.objects.get().state == "released"
+    assert complaints == []
+
+
+@pytest.mark.rule("U11", "U6", "R36")
+def test_an_agent_asks_and_its_person_approves(
+    open_page: Open, pool: Pool, complaints: list[str]
+) -> None:
+    asked = delegates.ask("alice", gpus=4)
+    page = open_page("alice", "/pools")
+    page.get_by_role("link", name="1 to confirm").click()
+    card = page.get_by_role("region", name="Reserve 4 GPUs")
+    expect(card).to_contain_text("trainer, for alice")
+    expect(card).to_contain_text("Expires in")
+    card.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Approved. trainer can send its request again now.")).to_be_visible()
+    expect(page.get_by_text("Nothing awaits your answer")).to_be_visible()
+    page.goto(f"/reservations/{asked.resource_id}")
+    expect(page.locator("h1 .chip")).to_have_text("Awaiting confirmation")
+    expect(page.get_by_text("have the agent send the same request again")).to_be_visible()
     assert complaints == []
 
 

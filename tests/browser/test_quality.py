@@ -16,8 +16,10 @@ from outbox.models import Event
 from outbox.webhooks import endpoints, resending
 from outbox.webhooks.endpoints import Draft
 from pools.models import Pool
+from reservations.confirming import deciding
+from reservations.models import Reservation
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.support import cast, make
+from tests.support import cast, delegates, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("U7")]
 Open = Callable[..., Page]
@@ -66,6 +68,7 @@ def paths(transactional_db: None) -> dict[str, str]:
         "extend": f"/reservations/{active.pk}/extend",
         "share": f"/reservations/{active.pk}/users",
         "release": f"/reservations/{active.pk}/release",
+        **_of_agents(alice, active),
         "events": "/events",
         "event": f"/events/{event}",
         "event-types": "/events/catalog",
@@ -246,6 +249,17 @@ def _tried(caller: Caller, webhook_id: str) -> str:
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(send).result()
+
+
+def _of_agents(alice: Caller, active: Reservation) -> dict[str, str]:
+    """What an agent asks, and a reservation that waits for the answer."""
+    asked = delegates.ask("alice", gpus=4)
+    deciding.deny(alice, confirmation_id=delegates.question("alice", active).pk, reason="not yet")
+    return {
+        "confirmations": "/confirmations",
+        "confirmation": f"/confirmations/{asked.pk}",
+        "awaiting": f"/reservations/{asked.resource_id}",
+    }
 
 
 def _keep(page: Page, name: str) -> None:

@@ -57,6 +57,8 @@ def reservation(
         },
         "during": {"start": NOW_MS, "end": NOW_MS + 8 * HOUR_MS} if placed else None,
         "leaseUntil": None,
+        "agent": None,
+        "confirmationId": None,
         "users": [],
         "waiting": None,
         "seriesId": None,
@@ -163,6 +165,7 @@ def preview(**changes: Any) -> dict[str, Any]:
         "reasons": [],
         "earliest": None,
         "preempts": None,
+        "needsConfirmation": False,
         "occurrences": None,
         **changes,
     }

@@ -30,9 +30,9 @@ from outbox import dispatch
 from pools import quota
 from pools.models import QuotaUsage
 from reservations import ending
-from reservations.models import Allocation, Reservation, Series
+from reservations.models import Allocation, Confirmation, Reservation, Series
 from reservations.series import rollout
-from tests.support import cast, make, supply, webhook_damage
+from tests.support import cast, delegates, make, supply, webhook_damage
 
 ROLES = ("worker", "web", "beat", "gateway")
 
@@ -46,7 +46,8 @@ class World:
     pending: Reservation
     ended: Reservation
     free_device: str
-    series: str  # some of its occurrences are written down, none but the first is booked
+    series: str
+    asked: Confirmation  # some of its occurrences are written down, none but the first is booked
 
     @property
     def allocation(self) -> Allocation:
@@ -73,6 +74,7 @@ def healthy() -> World:
     fortnight = {"rule": "FREQ=DAILY;COUNT=14", "timeZone": "UTC"}
     series = make.series(alice, pool, recurrence=fortnight)
     rollout.roll(series, make.fence)
+    asked = delegates.ask("alice", gpus=1)
     Policy.objects.create(name="good", text="forbid(principal, action, resource);")
     projection.record("rsv_seen", "reservation", alice.tenant_id, {"gpus": 8})
     for role in ROLES:
@@ -83,7 +85,7 @@ def healthy() -> World:
     node = Node.objects.get(pool=pool)
     held = set(active.allocations.get().device_ids)
     free = next(device for device in supply.devices(node) if device not in held)
-    return World(node, active, pending, ended, free, series)
+    return World(node, active, pending, ended, free, series, asked)
 
 
 _role_timeouts = timeouts.unset
@@ -349,6 +351,37 @@ def use_is_not_the_sum(world: World, patch: pytest.MonkeyPatch) -> None:
 
 
 # --- reservations --------------------------------------------------------------------------------
+
+
+@_breaks("confirmations.reservations")
+def an_answer_is_over_before_its_reservation(world: World, patch: pytest.MonkeyPatch) -> None:
+    asked = Reservation.objects.filter(pk=world.asked.resource_id)
+    asked.update(confirmation_id="cnf_gone")
+
+
+@_breaks("confirmations.charges")
+def what_is_not_approved_is_charged(world: World, patch: pytest.MonkeyPatch) -> None:
+    owner = cast.account("alice").pk
+    quota.charge(
+        world.asked.tenant_id,
+        world.asked.resource_id,
+        {"gpuMilli": 1_000},
+        pool_id=world.pending.pool_id,
+        account_id=owner,
+    )
+
+
+@_breaks("confirmations.queued")
+def nobody_will_look_at_the_question(world: World, patch: pytest.MonkeyPatch) -> None:
+    WorkItem.objects.filter(key=world.asked.pk).delete()
+
+
+@_breaks("confirmations.deadlines")
+def a_question_is_long_over(world: World, patch: pytest.MonkeyPatch) -> None:
+    then = world.asked.asked_at - timedelta(minutes=30)
+    Reservation.objects.filter(pk=world.asked.resource_id).update(confirm_until=then)
+    rows = Confirmation.objects.filter(pk=world.asked.pk)
+    rows.update(asked_at=then - timedelta(minutes=30), expires_at=then)
 
 
 @_breaks("reservations.bookings")

@@ -19,7 +19,7 @@ from bettercompute.client import blocking
 from nodes import eligibility
 from nodes.models import ReportedState
 from reservations.models import Reservation
-from tests.support import cast, make, supply
+from tests.support import cast, delegates, make, supply
 from tests.support.transcripts import Done, Names
 
 DEFAULT = "bob"
@@ -78,11 +78,13 @@ class Terminal:
         return Done(int(code), captured.out, captured.err)
 
     def meanwhile(self, what: str) -> None:
-        """Something that happens in the world: ``bind <id>``, ``later 15m``."""
+        """Something that happens in the world: ``bind <id>``, ``later 15m``, ``ask 2``."""
         verb, *arguments = what.split()
         match verb:
             case "bind":
                 _bind(Reservation.objects.get(pk=arguments[0]))
+            case "ask":  # an agent of bob's, for so many GPUs of the first pool
+                delegates.ask("bob", gpus=int(arguments[0]))
             case "later":
                 clock.advance_sim_clock(timedelta(milliseconds=durations.parse(arguments[0])))
             case _:

@@ -41,10 +41,16 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
     soon = clock.now_ms() + 3_600_000
     maintenance = {**tenant, "start": soon, "end": soon + 3_600_000, "reason": "new fans"}
     return {
-        ("POST", "/tokens"): {**tenant, "name": "ci"},
+        ("POST", "/tokens"): {
+            **tenant,
+            "name": "ci",
+            "delegation": {"agent": "trainer", "confirm": ["compute:reservations:create"]},
+        },
         ("POST", "/tokens/<str:token_id>/revoke"): tenant,
         ("POST", "/feeds"): {**tenant, "poolId": world.pool},
         ("POST", "/feeds/<str:feed_id>/revoke"): tenant,
+        ("POST", "/confirmations/<str:confirmation_id>/approve"): tenant,
+        ("POST", "/confirmations/<str:confirmation_id>/deny"): {**tenant, "reason": "too many"},
         ("POST", "/policies"): policy,
         ("PUT", "/policies/<str:policy_id>"): policy,
         ("POST", "/policies/dry-run"): {**tenant, "action": "compute:reservations:create"},

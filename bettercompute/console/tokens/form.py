@@ -1,6 +1,6 @@
 """The form of a new API token: what is in it, and what it says when it comes back. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from django.http import QueryDict
 from pydantic import ValidationError
 
 from bettercompute import durations, errors
+from bettercompute.iam import delegation
 from bettercompute.pages import parts
 from bettercompute.pages.parts import Option
 from bettercompute.web import parsing
@@ -49,20 +50,25 @@ class Form:
 
     name: Field
     rate: Field
+    agent: Field
+    confirm: tuple[Option, ...]
     lifetimes: tuple[Option, ...]
     other_error: str = ""
 
 
 def empty() -> Form:
     """Before anything was typed."""
-    return _form({}, {})
+    return _form({}, {}, held=delegation.HOLDABLE)
 
 
 def refused(given: QueryDict, refusal: errors.InvalidInput) -> Form:
     """As it was sent, with what is wrong beside each field."""
     wrong = {each["path"]: each["message"] for each in refusal.details["errors"]}
-    shown = {name: _sentence(wrong[name]) for name in ("name", "rate") if name in wrong}
-    return _form(given, shown, other_error="" if shown else refusal.message)
+    if "delegation.agent" in wrong:
+        wrong["agent"] = wrong["delegation.agent"]
+    shown = {name: _sentence(wrong[name]) for name in ("name", "agent", "rate") if name in wrong}
+    other = "" if shown else refusal.message
+    return _form(given, shown, held=given.getlist("confirm"), other_error=other)
 
 
 def read(given: QueryDict, *, tenant_id: str, now_ms: int) -> Wanted:
@@ -75,6 +81,8 @@ def read(given: QueryDict, *, tenant_id: str, now_ms: int) -> Wanted:
     document: dict[str, Any] = {"tenantId": tenant_id, "name": given.get("name", "")}
     if lifetime not in LIFETIMES:
         raise errors.InvalidInput.at("lifetime", f"is one of {', '.join(LIFETIMES)}, or empty")
+    if agent := given.get("agent", "").strip():
+        document["delegation"] = {"agent": agent, "confirm": given.getlist("confirm")}
     if lifetime:
         document["expiresAt"] = now_ms + durations.parse(lifetime)
     try:
@@ -94,7 +102,13 @@ def _rate(text: str) -> int | None:
     return int(text)
 
 
-def _form(given: Mapping[str, str], wrong: Mapping[str, str], *, other_error: str = "") -> Form:
+def _form(
+    given: Mapping[str, str],
+    wrong: Mapping[str, str],
+    *,
+    held: Sequence[str],
+    other_error: str = "",
+) -> Form:
     def field(name: str) -> Field:
         return Field(name, given.get(name, ""), wrong.get(name, ""))
 
@@ -102,6 +116,10 @@ def _form(given: Mapping[str, str], wrong: Mapping[str, str], *, other_error: st
     return Form(
         name=field("name"),
         rate=field("rate"),
+        agent=field("agent"),
+        confirm=tuple(
+            Option(action, words, action in held) for action, words in delegation.WORDS.items()
+        ),
         lifetimes=parts.options(LIFETIMES.items(), lifetime),
         other_error=other_error,
     )

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from bettercompute import clock
+from bettercompute.iam import delegation
 from bettercompute.pages import moments, parts
 from bettercompute.pages.chips import Chip
 from bettercompute.pages.moments import Moment
@@ -28,6 +29,7 @@ class Row:
     href: str
     name: str
     owner: str
+    agent: str
     chip: Chip
     used: Moment | None
     expires: Moment | None
@@ -124,6 +126,7 @@ def _row(token: wire.Token, reader: Reader) -> Row:
         href=reverse("token", args=[token.id]),
         name=token.name,
         owner=token.username,
+        agent="" if token.delegation is None else token.delegation.agent,
         chip=_chip(token, reader),
         used=reader.maybe(token.last_used_at),
         expires=reader.maybe(token.expires_at),
@@ -134,6 +137,8 @@ def _facts(token: wire.Token, reader: Reader, rate: int | None) -> tuple[Fact, .
     limit = "as for everybody" if rate is None else f"{rate:,} a second" if rate else "no limit"
     facts = (
         Fact("Acts for", token.username),
+        Fact("Agent", "" if token.delegation is None else token.delegation.agent),
+        Fact("Asks first for", _held(token)),
         Fact("Made", reader.text(token.created_at)),
         Fact("Last used", reader.text(token.last_used_at) or "never"),
         Fact("Expires", reader.text(token.expires_at) or "never"),
@@ -141,6 +146,12 @@ def _facts(token: wire.Token, reader: Reader, rate: int | None) -> tuple[Fact, .
         Fact("Revoked", reader.text(token.revoked_at)),
     )
     return tuple(fact for fact in facts if fact.value)
+
+
+def _held(token: wire.Token) -> str:
+    """What its agent asks the person before."""
+    held = () if token.delegation is None else token.delegation.confirm
+    return ", ".join(delegation.WORDS.get(each, each).lower() for each in held)
 
 
 def _commands(url: str) -> tuple[Command, ...]:

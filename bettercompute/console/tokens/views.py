@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from bettercompute import clock, errors
 from bettercompute.console.tokens import form, pages
 from bettercompute.console.tokens.form import Form
-from bettercompute.iam import api, tokens
+from bettercompute.iam import api, delegation, tokens
 from bettercompute.pages import onetime, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 
@@ -54,6 +54,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
             name=wanted.token.name,
             expires_at=None if until is None else clock.from_ms(until),
             requests_per_second=wanted.requests_per_second,
+            delegated=delegation.asked(wanted.token.delegation),
         )
     except errors.InvalidInput as refusal:
         return _form(request, form.refused(request.POST, refusal), status=400)

@@ -23,6 +23,8 @@ SELECT
   memberships.role,
   accounts.is_staff OR accounts.is_superuser,
   bound.fingerprint,
+  coalesce(api_tokens.agent, ''),
+  coalesce(api_tokens.confirm, '{}'),
   coalesce(api_tokens.expires_at, django_session.expire_date) - compute_now()
 FROM asked
 JOIN bound ON bound.tenant_id = asked.tenant_id

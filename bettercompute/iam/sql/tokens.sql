@@ -5,6 +5,8 @@ SELECT
   api_tokens.secret_hash,
   api_tokens.name,
   api_tokens.requests_per_second,
+  api_tokens.agent,
+  api_tokens.confirm,
   coalesce(api_tokens.expires_at <= compute_now(), false) AS expired,
   coalesce(api_tokens.last_used_at <= compute_now() - interval '60 seconds', true) AS stale,
   accounts.id, accounts.username, accounts.is_staff, accounts.is_superuser, accounts.time_zone,

@@ -25,7 +25,7 @@ from pools.budgets import NewBudget
 from pools.models import Pool
 from reservations.feeds import keeping
 from reservations.models import Reservation
-from tests.support import cast, make, webhooks
+from tests.support import cast, delegates, make, webhooks
 
 HOUR = timedelta(hours=1)
 FORBID = 'forbid (principal, action == Action::"compute:reservations:create", resource);'
@@ -78,6 +78,7 @@ def world(module_database: None) -> World:
     )
     assert capacity_offers.offers(alice, asked).offers
     keeping.create(alice, pool_id=pool.pk)
+    delegates.question("alice", active)
     leases.take("shard:3")
     heartbeats.beat("worker")
     with transaction.atomic():

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+from reservations.models import Confirmation, Reservation
 from tests.support import cast, guide
 from tests.support.guide import Reader
 from tests.support.terminal import Terminal
@@ -44,6 +45,19 @@ def test_the_guide_to_the_python_client_does_what_it_shows(
     capsys.readouterr()
     reader.read((ROOT / "docs/how-to/python-client.md").read_text())
     assert "bcd.dev/gpu=" in capsys.readouterr().out
+
+
+@pytest.mark.rule("R36")
+def test_the_guide_to_agents_does_what_it_shows(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BETTER_COMPUTE_URL", reader.terminal.url)
+    reader.terminal.become("alice")
+    reader.read((ROOT / "docs/how-to/agents.md").read_text())
+    assert reader.commands > 12
+    assert Reservation.objects.get().agent == "trainer"
+    told = Confirmation.objects.order_by("asked_at").values_list("state", flat=True)
+    assert list(told) == ["used", "denied"]
 
 
 def test_so_does_the_first_reservation_of_the_readme(

@@ -9,12 +9,16 @@ import pytest
 from bettercompute.iam import cedar, decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
+from bettercompute.iam.delegation import Delegation
 
 pytestmark = pytest.mark.rule("R38")
 
 EXAMPLES = Path(cedar.__file__).parent / "policies" / "examples"
 ALICE = Caller(tenant_id="ten_acme", account_id="usr_alice", role="admin")
 BOB = Caller(tenant_id="ten_acme", account_id="usr_bob", role="member")
+AGENT = Caller(
+    tenant_id="ten_acme", account_id="usr_bob", role="member", delegation=Delegation("trainer")
+)
 OLGA = Caller(tenant_id="ten_acme", account_id="usr_olga", role="member", is_operator=True)
 CREATE, EXTEND = "compute:reservations:create", "compute:reservations:extend"
 SHARE = "compute:reservations:share"
@@ -59,6 +63,10 @@ CASES = [
     Case("shared-by-few", {"users": 5}),
     Case("shared-by-few", {"users": 6}, "shared-by-few"),
     Case("shared-by-few", {"users": 6}, "shared-by-few", action=SHARE),
+    Case("agents-stay-small", {"gpus": 64}),
+    Case("agents-stay-small", {"gpus": 8, "duration_minutes": DAY}, who=AGENT),
+    Case("agents-stay-small", {"gpus": 9}, "agents-stay-small", who=AGENT),
+    Case("agents-stay-small", {"duration_minutes": DAY + 1}, "agents-stay-small", AGENT, EXTEND),
     Case("lead-time", {"lead_minutes": 14 * DAY}),
     Case("lead-time", {"lead_minutes": 14 * DAY + 1}, "members-lead-time"),
     Case("large-jobs-are-spot", {"gpus": 65, "spot": True}),

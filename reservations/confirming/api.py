@@ -1,0 +1,113 @@
+"""REST of confirmations (A4)."""
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from bettercompute import clock, errors
+from bettercompute.states import ConfirmationState
+from bettercompute.web import pagination, schema
+from bettercompute.web.views import ApiView
+from bettercompute.wire import confirmations as wire
+from bettercompute.wire.base import TenantBody, TenantQuery
+from reservations.confirming import deciding, lookups, words
+from reservations.models import Confirmation
+
+CURSOR = "confirmations"
+
+
+class ConfirmationsView(ApiView):
+    """What agents ask for."""
+
+    @schema.describe(query=wire.ConfirmationQuery, answers={200: wire.ConfirmationList})
+    def get(self, request: Request) -> HttpResponse:
+        """List what agents asked, newest first: oneself, or with `all` of an admin's tenant."""
+        wanted = self.query(wire.ConfirmationQuery)
+        caller = self.caller(wanted.tenant_id)
+        rows = lookups.visible(caller)
+        if wanted.scope == "mine":
+            rows = rows.filter(account_id=caller.account_id)
+        if wanted.state:
+            rows = rows.filter(state__in=wanted.state)
+        if wanted.cursor is not None:
+            (last,) = pagination.decode(CURSOR, wanted.cursor, str)
+            # Ids sort by the moment they were made, so the last id is the whole position.
+            rows = rows.filter(pk__lt=last)
+        page = list(rows[: wanted.limit + 1])
+        more = len(page) > wanted.limit
+        items = [answer(row) for row in page[: wanted.limit]]
+        cursor = pagination.encode(CURSOR, items[-1].id) if more else None
+        return self.answer(wire.ConfirmationList(items=items, next_cursor=cursor))
+
+
+class ConfirmationView(ApiView):
+    """One of them."""
+
+    @schema.describe(query=TenantQuery, answers={200: wire.Confirmation})
+    def get(self, request: Request, confirmation_id: str) -> HttpResponse:
+        """Get a confirmation: an agent sees here whether its person has decided."""
+        caller = self.caller(self.query(TenantQuery).tenant_id)
+        shown = answer(lookups.get(caller, confirmation_id))
+        return self.answer(shown, version=shown.version)
+
+
+class ApproveView(ApiView):
+    """Letting the agent."""
+
+    @schema.describe(
+        body=TenantBody,
+        answers={200: wire.Confirmation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
+    def post(self, request: Request, confirmation_id: str) -> HttpResponse:
+        """Approve what one's agent asks for: it is done when the agent sends its call again."""
+        caller = self.caller(self.body(TenantBody).tenant_id)
+        deciding.approve(caller, confirmation_id=confirmation_id, if_match=self.if_match())
+        shown = answer(lookups.get(caller, confirmation_id))
+        return self.answer(shown, version=shown.version)
+
+
+class DenyView(ApiView):
+    """Not letting the agent."""
+
+    @schema.describe(
+        body=wire.Denial,
+        answers={200: wire.Confirmation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
+    def post(self, request: Request, confirmation_id: str) -> HttpResponse:
+        """Deny what one's agent asks for, and tell it why."""
+        wanted = self.body(wire.Denial)
+        caller = self.caller(wanted.tenant_id)
+        deciding.deny(
+            caller,
+            confirmation_id=confirmation_id,
+            reason=wanted.reason,
+            if_match=self.if_match(),
+        )
+        shown = answer(lookups.get(caller, confirmation_id))
+        return self.answer(shown, version=shown.version)
+
+
+def answer(row: Confirmation) -> wire.Confirmation:
+    """A confirmation on the wire."""
+    return wire.Confirmation(
+        id=row.id,
+        tenant_id=row.tenant_id,
+        account_id=row.account_id,
+        username=row.account.username,
+        agent=row.agent,
+        token_id=row.token_id,
+        action=row.action,
+        resource_id=row.resource_id,
+        summary=words.summary(row.asked),
+        asked=row.asked,
+        state=ConfirmationState(row.state),
+        reason=row.reason or None,
+        asked_at=clock.to_ms(row.asked_at),
+        expires_at=clock.to_ms(row.expires_at),
+        decided_at=None if row.decided_at is None else clock.to_ms(row.decided_at),
+        decided_by=row.decided_by_id,
+        version=row.version,
+    )

@@ -1,0 +1,41 @@
+-- Confirmations: what agents ask their people for (R36).
+
+-- name: ask
+-- The question, unless the same one stands already: of two that ask at once one asks.
+WITH moment AS MATERIALIZED (
+    SELECT date_trunc('milliseconds', compute_now()) AS now
+)
+INSERT INTO confirmations (
+    id, tenant_id, account_id, token_id, agent, action, resource_id, asked, digest, state, reason,
+    asked_at, expires_at, version
+)
+SELECT
+    %(id)s, %(tenant_id)s, %(account_id)s, %(token_id)s, %(agent)s, %(action)s, %(resource_id)s,
+    %(asked)s::jsonb, %(digest)s, 'open', '', moment.now, moment.now + %(lifetime)s::interval, 1
+FROM moment
+ON CONFLICT (token_id, action, resource_id, digest) WHERE state IN ('open', 'approved')
+DO NOTHING;
+
+-- name: live_keys
+-- Those that have a deadline ahead: for the resync (C27).
+SELECT id FROM confirmations WHERE state IN ('open', 'approved') ORDER BY id;
+
+-- name: open_of
+-- How many await this person's answer at a tenant.
+SELECT count(*)
+FROM confirmations
+WHERE account_id = %(account_id)s
+    AND tenant_id = %(tenant_id)s
+    AND state = 'open'
+    AND expires_at > compute_now();
+
+-- name: forget
+-- What was answered and is long over.
+DELETE FROM confirmations
+WHERE id IN (
+    SELECT id
+    FROM confirmations
+    WHERE ended_at < compute_now() - %(age)s::interval
+    ORDER BY ended_at, id
+    LIMIT %(limit)s::int
+);

@@ -1,0 +1,198 @@
+"""Confirmations as the console shows them: what an agent wants, in plain words. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from django.urls import reverse
+
+from bettercompute import clock
+from bettercompute.pages import moments, parts, spans
+from bettercompute.pages.chips import Chip
+from bettercompute.states import ConfirmationState as S
+from bettercompute.wire.reservations import Reservation as Shown
+from pools import presentation as pools
+from pools.quota import Usage
+from reservations.confirming import words
+from reservations.models import Confirmation
+from reservations.pages import presentation
+from reservations.pages.presentation import Names
+
+CHIPS: Mapping[S, Chip] = {
+    S.OPEN: Chip("Awaits an answer", "amber", "The person decides; until then nothing is done."),
+    S.APPROVED: Chip("Approved", "blue", "It is done when the agent sends its request again."),
+    S.USED: Chip("Done", "green", "The agent did it, once."),
+    S.DENIED: Chip("Denied", "red", "The agent was told so."),
+    S.EXPIRED: Chip("Expired", "grey", "Nobody answered, or the agent did not return, in time."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a create would take of the tenant's quotas."""
+
+    usages: Sequence[Usage]
+    charges: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One question, and the buttons that answer it where who looks may."""
+
+    id: str
+    title: str
+    agent: str
+    person: str
+    chip: Chip
+    asked: moments.Moment
+    until: parts.Countdown
+    facts: tuple[parts.Fact, ...]
+    quota: tuple[parts.QuotaLine, ...]
+    note: str
+    href: str
+    approve_href: str
+    deny_href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One that was answered, or is over."""
+
+    href: str
+    title: str
+    agent: str
+    chip: Chip
+    asked: moments.Moment
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What awaits who looks, what awaits others of the tenant, and what was before."""
+
+    mine: tuple[Card, ...]
+    others: tuple[Card, ...]
+    earlier: tuple[Row, ...]
+    notice: parts.Notice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of the reservation that it is about, where it is about one."""
+
+    shown: Shown | None
+    names: Names
+    effect: Effect | None = None
+
+
+def card(
+    confirmation: Confirmation, about: About, *, decides: bool, now: datetime, zone: tzinfo
+) -> Card:
+    """All of one confirmation; ``decides`` says whether who looks is the person."""
+    is_open = confirmation.state == S.OPEN and confirmation.expires_at > now
+    buttons = is_open and decides
+    effect = about.effect
+    return Card(
+        id=confirmation.id,
+        title=title(confirmation, now=now, zone=zone),
+        agent=confirmation.agent,
+        person=confirmation.account.username,
+        chip=_chip(confirmation, now),
+        asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
+        until=_until(confirmation, is_open, now),
+        facts=tuple(_facts(confirmation, about, now=now, zone=zone)),
+        quota=() if effect is None else pools.quota_lines(effect.usages, added=_added(effect)),
+        note=_note(confirmation, is_open=is_open, decides=decides),
+        href=reverse("confirmation", args=[confirmation.id]),
+        approve_href=_href("approve", confirmation) if buttons else "",
+        deny_href=_href("deny", confirmation) if buttons else "",
+    )
+
+
+def row(confirmation: Confirmation, *, now: datetime, zone: tzinfo) -> Row:
+    """One line of what was before."""
+    return Row(
+        href=reverse("confirmation", args=[confirmation.id]),
+        title=title(confirmation, now=now, zone=zone),
+        agent=confirmation.agent,
+        chip=_chip(confirmation, now),
+        asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
+        reason=confirmation.reason,
+    )
+
+
+def title(confirmation: Confirmation, *, now: datetime, zone: tzinfo) -> str:
+    """What the agent wants, with instants as who looks reads them."""
+
+    def instant(milliseconds: int) -> str:
+        return moments.text(clock.from_ms(milliseconds), now=now, zone=zone)
+
+    return words.summary(confirmation.asked, instant=instant)
+
+
+def _href(verb: str, confirmation: Confirmation) -> str:
+    return reverse(f"confirmation-{verb}", args=[confirmation.id])
+
+
+def _chip(confirmation: Confirmation, now: datetime) -> Chip:
+    """As it is: one whose time is over is, also before a worker says so."""
+    over = confirmation.state in (S.OPEN, S.APPROVED) and confirmation.expires_at <= now
+    return CHIPS[S.EXPIRED if over else S(confirmation.state)]
+
+
+def _until(confirmation: Confirmation, is_open: bool, now: datetime) -> parts.Countdown:
+    if not is_open:
+        return parts.Countdown("")
+    return parts.countdown(confirmation.expires_at, now=now, before="Expires in", after="Expired")
+
+
+def _facts(
+    confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo
+) -> list[parts.Fact]:
+    facts = [parts.Fact("Agent", f"{confirmation.agent}, for {confirmation.account.username}")]
+    shown = about.shown
+    if shown is None:
+        href = reverse("series-detail", args=[confirmation.resource_id])
+        facts.append(parts.Fact("Series", confirmation.resource_id, href))
+    else:
+        facts += _of_reservation(confirmation, shown, about.names, now=now, zone=zone)
+    facts.append(parts.Fact("Shared with", _people(confirmation, about.names)))
+    facts.append(parts.Fact("Because", confirmation.reason))
+    return [fact for fact in facts if fact.value]
+
+
+def _of_reservation(
+    confirmation: Confirmation, shown: Shown, names: Names, *, now: datetime, zone: tzinfo
+) -> list[parts.Fact]:
+    line = presentation.row(shown, names, now=now, zone=zone)
+    facts = [
+        parts.Fact("Reservation", f"{line.what} in {line.pool}", line.href),
+        parts.Fact("Window", line.window),
+        parts.Fact("Length", line.duration),
+        parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
+    ]
+    until = confirmation.asked.get("until")
+    if until is not None and shown.during is not None:
+        longer = spans.text(max(0, until - shown.during.end))
+        facts.append(parts.Fact("Longer by", longer))
+    return facts
+
+
+def _people(confirmation: Confirmation, names: Names) -> str:
+    users: Sequence[str] = confirmation.asked.get("users", ())
+    return ", ".join(sorted(names.owners.get(each, each) for each in users))
+
+
+def _added(effect: Effect) -> dict[tuple[str, str | None, str | None], int]:
+    return {usage.key: effect.charges.get(usage.resource, 0) for usage in effect.usages}
+
+
+def _note(confirmation: Confirmation, *, is_open: bool, decides: bool) -> str:
+    if is_open and not decides:
+        return f"Only {confirmation.account.username} decides on this."
+    if is_open:
+        return (
+            "Approving does nothing by itself: the agent has to send its request again, and then it"
+            " is done, once, as it stands here."
+        )
+    return CHIPS[S(confirmation.state)].meaning

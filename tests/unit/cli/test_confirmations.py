@@ -1,0 +1,88 @@
+"""An agent at the command line: it asks, waits, and goes on with the same request."""
+
+from typing import Any
+
+import pytest
+
+from bettercompute.cli.exits import Exit
+from bettercompute.client.calls import Answer
+from tests.support import answers
+from tests.support.wire_server import WireServer
+from tests.unit.cli.conftest import Run, Serve
+from tests.unit.cli.test_reserving import CREATE, MAIN, POOLS, RESERVE, in_turn, shown
+
+pytestmark = pytest.mark.rule("R36", "A8")
+
+ASKED = ("GET", "/confirmations/cnf_1")
+
+
+def refused() -> Answer:
+    problem = answers.problem(403, "CONFIRMATION_REQUIRED", "trainer may do this once …")
+    until = answers.NOW_MS + 1_800_000
+    details = {"confirmationId": "cnf_1", "expiresAt": until, "resourceId": "rsv_first"}
+    return answers.answer({**problem, "details": details}, 403)
+
+
+def confirmation(state: str) -> Answer:
+    return answers.answer(
+        {
+            "id": "cnf_1",
+            "tenantId": answers.TENANT_ID,
+            "accountId": "usr_ada",
+            "username": "ada",
+            "agent": "trainer",
+            "tokenId": "tok_1",
+            "action": "compute:reservations:create",
+            "resourceId": "rsv_first",
+            "summary": "Reserve 2 GPUs for 8h, as soon as it fits",
+            "asked": {"verb": "create"},
+            "state": state,
+            "reason": None,
+            "askedAt": answers.NOW_MS,
+            "expiresAt": answers.NOW_MS + 1_800_000,
+            "decidedAt": None,
+            "decidedBy": None,
+            "version": 1,
+        }
+    )
+
+
+def keys(server: WireServer) -> list[Any]:
+    """The idempotency key of each create that arrived."""
+    return [each.body["idempotencyKey"] for each in server.received if each.method == "POST"]
+
+
+def test_with_wait_it_waits_for_the_person_and_sends_the_same_again(run: Run, serve: Serve) -> None:
+    server = serve(
+        {
+            POOLS: MAIN,
+            CREATE: in_turn(refused(), shown("active", 201)),
+            ASKED: in_turn(confirmation("open"), confirmation("open"), confirmation("approved")),
+        }
+    )
+    result = run(*RESERVE, "--wait", "60")
+    assert result.code == 0
+    assert "waits for cnf_1 to be approved" in result.err
+    first, second = keys(server)
+    assert first == second
+
+
+def test_nobody_answers_in_time(run: Run, serve: Serve) -> None:
+    server = serve({POOLS: MAIN, CREATE: refused(), ASKED: confirmation("open")})
+    result = run(*RESERVE, "--wait", "2")
+    assert result.code == Exit.DENIED
+    assert "better-compute confirmations approve cnf_1; then run the same again" in result.err
+    assert len(keys(server)) == 1
+
+
+def test_without_wait_the_same_command_goes_on_with_its_key(run: Run, serve: Serve) -> None:
+    script = [refused(), shown("placed", 201), shown("placed", 201)]
+    server = serve({POOLS: MAIN, CREATE: in_turn(*script)})
+    assert run(*RESERVE).code == Exit.DENIED
+    result = run(*RESERVE)
+    assert result.code == 0
+    assert "Going on with the same command" in result.err
+    assert "which waits for a confirmation" in result.err
+    assert run(*RESERVE).code == 0, "and the next time it is another"
+    first, second, third = keys(server)
+    assert first == second != third
