@@ -35,6 +35,7 @@ def _run(running: Deployment, more: list[str]) -> int:
     running.client().get("/api/v1/openapi.json")  # made once a process, which takes a moment
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
+        *("--config-file", str(Path(__file__).with_name("schemathesis.toml"))),
         "run",
         f"{url}/api/v1/openapi.json",
         *("--header", f"Authorization:Bearer {running.token}"),
@@ -61,6 +62,7 @@ def _ids(running: Deployment) -> str:
         "poolId": [running.pool_id],
         "pool_id": [running.pool_id],
         "node_id": nodes,
+        "text": ["forbid(principal, action, resource) when { context.gpus > 4000 };"],
     }
     return json.dumps(real)
 
