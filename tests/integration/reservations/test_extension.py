@@ -123,7 +123,7 @@ def test_until_when_is_answered_for_what_can_be_extended(clock):
 def test_an_end_already_reached_is_false_without_a_decision(clock, monkeypatch):
     mine = make.reservation(cast.caller("alice"), make.pool())
     asked = []
-    monkeypatch.setattr(rights, "require_extend", lambda *_, **__: asked.append(1))
+    monkeypatch.setattr(rights, "may_extend", lambda *_, **__: asked.append(1))
     assert not extend(mine, until=clocks.to_ms(mine.ends_at)).extended
     assert asked == []
 
