@@ -81,6 +81,7 @@ def connect(target: settings.Target) -> "Client":
 
     Raises:
         click.UsageError: the address is none, or the token cannot be one.
+        click.ClickException: the environment names a proxy or certificates that cannot be used.
     """
     from bettercompute.client.blocking import Client
 
@@ -88,6 +89,12 @@ def connect(target: settings.Target) -> "Client":
         return Client(target.url, target.token, target.tenant, timeout=TIMEOUT_SECONDS)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
+    except ImportError as error:
+        told = "The proxy in the environment is a SOCKS proxy: use one of HTTP, or NO_PROXY."
+        raise click.ClickException(told) from error
+    except OSError as error:
+        told = f"SSL_CERT_FILE or SSL_CERT_DIR cannot be read: {error.strerror}."
+        raise click.ClickException(told) from error
 
 
 def command(

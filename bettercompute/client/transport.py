@@ -25,9 +25,14 @@ def settings(url: str, token: str) -> dict[str, Any]:
     Raises:
         ValueError: the address is none, or the token cannot be one.
     """
-    parsed = httpx2.URL(url.rstrip("/"))
+    no_address = f"the address must be like https://compute.example.org, not {url!r}"
+    try:
+        parsed = httpx2.URL(url.rstrip("/"))
+        parsed.raw_host.decode("ascii").encode("idna")  # as whoever looks for it will
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise ValueError(no_address) from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ValueError(f"the address must be like https://compute.example.org, not {url!r}")
+        raise ValueError(no_address)
     if parsed.userinfo or parsed.query or parsed.fragment:
         raise ValueError("the address must have no user, query or fragment")
     if not _TOKEN.match(token):

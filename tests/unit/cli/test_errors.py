@@ -111,6 +111,36 @@ def test_a_host_that_does_not_exist(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert "There is no such host" in result.err
 
 
+@pytest.mark.parametrize(
+    "url", ["http://::1:1", "http://[::1", "http://a..b", f"http://{'a' * 64}.example", "http:"]
+)
+def test_an_address_that_is_none(run: Run, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("BETTER_COMPUTE_URL", url)
+    monkeypatch.setenv("BETTER_COMPUTE_TOKEN", TOKEN)
+    result = run("whoami")
+    assert result.code == Exit.USAGE
+    assert "the address must be like https://" in result.err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "SOCKS proxy"),
+        ("SSL_CERT_FILE", "/nowhere.pem", "SSL_CERT_FILE"),
+    ],
+)
+def test_an_environment_that_cannot_be_used(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, told: str
+) -> None:
+    monkeypatch.setenv("BETTER_COMPUTE_URL", "https://compute.invalid")
+    monkeypatch.setenv("BETTER_COMPUTE_TOKEN", TOKEN)
+    monkeypatch.setenv(variable, value)
+    result = run("whoami")
+    assert result.code == Exit.ERROR
+    assert told in result.err
+    assert "itself failed" not in result.err
+
+
 def test_a_host_where_nothing_listens(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but it does not listen
