@@ -246,7 +246,7 @@ def test_the_preview_is_always_200_for_a_valid_body(pool):
     alice = cast.api("alice")
     found = answer(alice.post("/capacity/preview", body))
     fields = ("fits", "nodes", "quote", "quotaAfter", "reasons", "earliest", "preempts")
-    assert set(found) == {*fields, "occurrences"}
+    assert set(found) == {*fields, "occurrences", "needsConfirmation"}
     assert (found["fits"], found["quote"]["gpuHours"]) == (True, 4.0)
     body["devices"][0]["count"] = 5
     (reason,) = answer(alice.post("/capacity/preview", body))["reasons"]
