@@ -114,7 +114,7 @@ class RenewView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
@@ -177,7 +177,7 @@ class UsersView(ApiView):
     @schema.describe(
         body=UsersChange,
         answers={200: Reservation},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
@@ -199,7 +199,7 @@ class ReleaseView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:
@@ -216,7 +216,7 @@ class CancelView(ApiView):
     @schema.describe(
         body=TenantBody,
         answers={200: Reservation},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, reservation_id: str) -> HttpResponse:

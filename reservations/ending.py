@@ -109,7 +109,7 @@ def _authorise(caller: Caller, reservation: Reservation, verb: str) -> Approval 
         ),
     )
     if decision.effect == "confirm" and reservation.state not in _ENDED_BY[verb]:
-        return None  # nothing would come of it, so nobody is asked
+        return asking.UNASKED
     return asking.approval(caller, decision, Intent(ACTION, reservation.id, {"verb": verb}))
 
 

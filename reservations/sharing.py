@@ -97,7 +97,7 @@ def _authorise(
     if decision.effect == "confirm":
         _require_live(reservation)
         if after == before:
-            return None  # nothing would come of it, so nobody is asked
+            return asking.UNASKED
     asked = {"verb": "share", "users": sorted(after)}
     return asking.approval(caller, decision, Intent(rights.SHARE, reservation.id, asked))
 

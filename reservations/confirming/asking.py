@@ -24,7 +24,7 @@ ATTEMPTS_MAX = 3
 
 
 class ApprovalGone(errors.Conflict):
-    """The approval was used meanwhile, or its time ran out: send the call again to ask anew."""
+    """What lets you do this is used, over, or not asked for: send the call again to ask anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Approval:
     """What a person approved, as it was read; ``use`` looks again."""
 
     confirmation_id: str
+
+
+#: Nothing would have come of it, so nobody was asked. Had it changed meanwhile, ``use`` refuses.
+UNASKED = Approval("")
 
 
 def approval(caller: Caller, decision: Decision, intent: Intent) -> Approval | None:
@@ -83,7 +87,8 @@ def use(granted: Approval | None) -> None:
     """Spend an approval in the transaction of what it allows, behind all locks but the effects'.
 
     Raises:
-        ApprovalGone: another call was faster, or its time ran out; nothing may be done on it.
+        ApprovalGone: another call was faster, its time ran out, or nobody was asked; nothing may
+            be done on it.
     """
     if granted is None:
         return

@@ -28,6 +28,12 @@ CONFIRMATIONS = sql.load(__package__, "confirmations")
 KIND = "confirmation"
 CREATE = "compute:reservations:create"
 LIVE = (ConfirmationState.OPEN, ConfirmationState.APPROVED)
+#: How many questions of one token may await their answer at once.
+OPEN_MAX = 20
+
+
+class TooManyQuestions(errors.Conflict):
+    """The person you act for has many of your questions to answer; ask anew once they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,13 @@ class Intent:
 
 
 def ask(caller: Caller, intent: Intent, effects: Effects) -> Confirmation | None:
-    """Write the question; None where the same one stands already."""
+    """Write the question; None where the same one stands already.
+
+    Raises:
+        TooManyQuestions: as many as may be await an answer.
+    """
+    if CONFIRMATIONS.one("too_many", token_id=caller.token_id, most=OPEN_MAX):
+        raise TooManyQuestions(most=OPEN_MAX)
     confirmation_id = ids.new("cnf")
     asked = CONFIRMATIONS.run(
         "ask",

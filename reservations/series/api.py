@@ -53,7 +53,7 @@ class SeriesCancelView(ApiView):
     @schema.describe(
         body=SeriesCancel,
         answers={200: SeriesWithOccurrences},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, series_id: str) -> HttpResponse:
@@ -77,7 +77,7 @@ class SeriesSkipView(ApiView):
     @schema.describe(
         body=SeriesSkip,
         answers={200: SeriesWithOccurrences},
-        raises=[errors.ConfirmationRequired, errors.InvalidState],
+        raises=[errors.ConfirmationRequired, errors.Conflict, errors.InvalidState],
         if_match=True,
     )
     def post(self, request: Request, series_id: str) -> HttpResponse:

@@ -51,11 +51,14 @@ def cancel(
         errors.InvalidState: its last occurrence has begun.
     """
     asked = {"verb": "cancel-series", "from": _ms(since), "releaseRunning": release_running}
-    granted = _authorise(caller, rows.access(caller, series_id), asked)
+    found = rows.access(caller, series_id)
+    changes = _would_change(found, release_running=release_running)
+    granted = _authorise(caller, found, asked, changes=changes)
     with transaction.atomic(durable=True):
         series = rows.access_locked(caller, series_id)
         etags.require(series.version, if_match)
-        asking.use(granted)
+        if _would_change(series, release_running=release_running):
+            asking.use(granted)
         _cut(series, since)
     withdraw_behind_cut(series_id, _own_transaction)
     if release_running:
@@ -80,7 +83,8 @@ def skip(
         errors.PreconditionFailed: ``if_match`` has not the series' current version (C2).
     """
     asked = {"verb": "skip", "occurrence": _ms(occurrence)}
-    granted = _authorise(caller, rows.access(caller, series_id), asked)
+    series = rows.access(caller, series_id)
+    granted = _authorise(caller, series, asked, changes=series.state == SeriesState.ACTIVE)
     with transaction.atomic(durable=True):
         series = rows.access_locked(caller, series_id)
         etags.require(series.version, if_match)
@@ -101,11 +105,20 @@ def _require_left_out(occurrence: Reservation) -> None:
         raise errors.InvalidState("It has ended already.", reservationId=occurrence.id)
 
 
-def _authorise(caller: Caller, series: Series, asked: Mapping[str, object]) -> Approval | None:
+def _would_change(series: Series, *, release_running: bool) -> bool:
+    """Whether cancelling it changes anything: of a cancelled one there is what still runs."""
+    if series.state == SeriesState.CANCELLED:
+        return release_running
+    return series.state == SeriesState.ACTIVE
+
+
+def _authorise(
+    caller: Caller, series: Series, asked: Mapping[str, object], *, changes: bool
+) -> Approval | None:
     known = Attributes(tenant=series.tenant_id, owner=series.owner_id, pool=series.pool_id)
     decision = decisions.decide(caller, ending.ACTION, resource_id=series.id, attributes=known)
-    if decision.effect == "confirm" and series.state != SeriesState.ACTIVE:
-        return None  # nothing would come of it, so nobody is asked
+    if decision.effect == "confirm" and not changes:
+        return asking.UNASKED
     return asking.approval(caller, decision, Intent(ending.ACTION, series.id, asked))
 
 

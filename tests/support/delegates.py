@@ -1,6 +1,8 @@
 """Agents of people: callers and API clients with a delegated token of one of the cast."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from django.test import Client
 
@@ -49,22 +51,31 @@ def asked(error: errors.ConfirmationRequired) -> Confirmation:
     return Confirmation.objects.get(pk=error.details["confirmationId"])
 
 
+def create(asker: Agent, pool: Pool, key: str = "k", **changes: Any) -> Reservation:
+    """One try of the agent's create; its reservation, whatever came of it."""
+    wanted = make.request(asker.caller, pool, **changes)
+    admitted = admission.admit(asker.caller, wanted, idempotency_key=key)
+    return Reservation.objects.get(pk=admitted.reservation_id)
+
+
+def refused(call: Callable[[], object]) -> Confirmation:
+    """The confirmation that the call is told to wait for."""
+    try:
+        call()
+    except errors.ConfirmationRequired as error:
+        return asked(error)
+    raise AssertionError("nobody was asked")
+
+
 def ask(of: str, *, gpus: int) -> Confirmation:
     """What an agent of one of the cast waits for: to reserve, in the first pool that there is."""
     asker, pool = agent(of, CREATE), Pool.objects.earliest("pk")
-    wanted = make.request(asker.caller, pool, devices=[{"class": "gpu", "count": gpus}])
-    try:
-        admission.admit(asker.caller, wanted, idempotency_key=make.key())
-    except errors.ConfirmationRequired as error:
-        return asked(error)
-    raise AssertionError("it was not asked for")
+    devices = [{"class": "gpu", "count": gpus}]
+    return refused(lambda: create(asker, pool, make.key(), devices=devices))
 
 
 def question(of: str = "alice", reservation: Reservation | None = None) -> Confirmation:
     """What an agent of one of the cast waits for: to release a reservation."""
     reservation = reservation or make.reservation(cast.caller(of), make.pool(), duration="8h")
-    try:
-        ending.release(agent(of, RELEASE).caller, reservation_id=reservation.pk)
-    except errors.ConfirmationRequired as error:
-        return asked(error)
-    raise AssertionError("it was not asked for")
+    asker = agent(of, RELEASE)
+    return refused(lambda: ending.release(asker.caller, reservation_id=reservation.pk))

@@ -16,6 +16,14 @@ FROM moment
 ON CONFLICT (token_id, action, resource_id, digest) WHERE state IN ('open', 'approved')
 DO NOTHING;
 
+-- name: too_many
+-- A row where as many of a token's questions as may be await their answer. Those who ask at once may
+-- all be let: no harm.
+SELECT count(*)
+FROM confirmations
+WHERE token_id = %(token_id)s AND state = 'open' AND expires_at > compute_now()
+HAVING count(*) >= %(most)s::int;
+
 -- name: live_keys
 -- Those that have a deadline ahead: for the resync (C27).
 SELECT id FROM confirmations WHERE state IN ('open', 'approved') ORDER BY id;

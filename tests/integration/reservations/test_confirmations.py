@@ -7,15 +7,16 @@ import pytest
 from bettercompute import clock as clocks
 from bettercompute import errors, wiring
 from bettercompute.coordination.runner import Runner
-from bettercompute.iam import policies
+from bettercompute.iam import callers, policies
 from outbox.models import Event
 from pools.models import QuotaCharge
 from reservations import admission, ending, renewal, sharing
 from reservations.confirming import deciding, lookups, reconciler
 from reservations.extending import extension
 from reservations.models import Confirmation, Reservation
+from reservations.series import cancelling
 from tests.support import cast, delegates, invariants, make
-from tests.support.delegates import CREATE, EXTEND, RELEASE, SHARE
+from tests.support.delegates import CREATE, EXTEND, RELEASE, SHARE, create, refused
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R36")]
 
@@ -23,20 +24,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R36")]
 @pytest.fixture
 def alice():
     return cast.caller("alice")
-
-
-def create(agent, pool, key="k", **changes):
-    """One try of the agent's create; its reservation, whatever came of it."""
-    wanted = make.request(agent.caller, pool, **changes)
-    admitted = admission.admit(agent.caller, wanted, idempotency_key=key)
-    return Reservation.objects.get(pk=admitted.reservation_id)
-
-
-def refused(call):
-    """The confirmation that the call is told to wait for."""
-    with pytest.raises(errors.ConfirmationRequired) as caught:
-        call()
-    return delegates.asked(caught.value)
 
 
 def told(confirmation):
@@ -185,8 +172,6 @@ def test_a_policy_that_came_between_approval_and_retry_ends_both(alice):
 
 
 def _fresh(agent):
-    from bettercompute.iam import callers
-
     return callers.for_tenant(agent.token, agent.token.tenant_id)
 
 
@@ -333,7 +318,6 @@ def test_an_agents_series_is_asked_for_once_and_its_occurrences_are_the_persons(
     Runner(wiring.reconcilers()).drain()
     booked = Reservation.objects.filter(series_id=first.series_id, state="placed")
     assert booked.count() == 3
-    from reservations.series import cancelling
 
     def cancel():
         cancelling.cancel(agent.caller, series_id=first.series_id)

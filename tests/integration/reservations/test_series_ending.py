@@ -202,8 +202,8 @@ def test_a_skip_judges_the_version_under_the_lock_of_the_series(clock, monkeypat
     bob, day = cast.caller("bob"), repeating.at("2026-03-04T15:00")
     authorise = cancelling._authorise
 
-    def meanwhile(caller, looked_at, asked):
-        granted = authorise(caller, looked_at, asked)
+    def meanwhile(caller, looked_at, asked, **known):
+        granted = authorise(caller, looked_at, asked, **known)
         Series.objects.filter(pk=series.pk).update(version=looked_at.version + 1)
         return granted
 
