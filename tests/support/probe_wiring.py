@@ -4,6 +4,7 @@ import os
 import time
 
 from bettercompute import clock
+from bettercompute.coordination import worker
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import Done, Outcome, Reconcile
 from bettercompute.coordination.worker import Companion, Job
@@ -11,6 +12,8 @@ from outbox import events
 
 # The worker is a process of its own: tell it that the database's clock is the test's.
 clock.follow_sim_clock()
+# So long without a message, and it looks by itself.
+worker.QUIET_SECONDS = float(os.environ.get("QUIET_SECONDS", worker.QUIET_SECONDS))
 
 
 def probe(key: str, fence: Fence) -> Outcome:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,7 +94,10 @@ def test_a_database_that_hangs_does_not_hold_up_the_stop(
     until(lambda: not any(thread.name == "heart" for thread in threading.enumerate()))
 
 
-def test_the_server_beats_from_its_start_to_its_stop() -> None:
+def test_the_server_beats_from_its_start_to_its_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It ends its threads when it stops; those of the other tests of this process must go on.
+    for pool in ("_looking", "_streaming"):
+        monkeypatch.setattr(asgi, pool, ThreadPoolExecutor(1))
     sent: list[str] = []
 
     async def life() -> None:

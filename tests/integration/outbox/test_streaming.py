@@ -304,10 +304,12 @@ def test_a_hint_through_valkey_makes_it_quick(monkeypatch, settings):
 
     async def scenario():
         async with opened(headers) as stream:
+            assert stream.status == 200
             hears = asyncio.ensure_future(_hear(asgi._hub()))
-            while not stream.events:
-                await published("a")  # the first may go before the channel is heard
-                await asyncio.wait({hears}, timeout=0.2)
+            async with asyncio.timeout(streams.PATIENCE_SECONDS):
+                while not stream.events:
+                    await published("a")  # the first may go before the channel is heard
+                    await asyncio.wait({hears}, timeout=0.2)
             await stream.count(1)
 
     async def _hear(of):

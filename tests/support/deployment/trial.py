@@ -5,6 +5,7 @@ and the deliveries must agree, whatever was killed meanwhile.
 """
 
 import contextlib
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,11 +27,13 @@ RATE = 12.0  # operations a second: what two cores bear beside everything else
 REQUEST_SECONDS_MAX = 30.0  # two slow cores are no fault; an answer that never comes is one
 CALM_SECONDS = 1.0
 RECOVERY_SECONDS_MAX = 90.0
+MISTAKE_LENGTH = 8_000
 WARM_UP = 25  # operations answered before a fault: there is something to lose
 
 # Nothing ends by itself between two readings of what there is, but for what is long over.
 WISHES = Wishes(durations=("2s", "20m", "1h"), gpus=(1, 1, 2), leases=0.0)
 
+_MISTAKE = re.compile(r"^.*\[(\x1b\[[0-9;]*m)*error", re.MULTILINE)
 _SHAPE = (
     "SELECT coalesce(md5(string_agg(id || state || version, ',' ORDER BY id)), '')"
     " FROM reservations"
@@ -199,7 +202,16 @@ class Trial:
         else:
             raise AssertionError("it never comes to rest")
         anomalies = checker.check(self.recorder.history(), state)
-        assert not anomalies, "\n".join(map(str, anomalies))
+        assert not anomalies, "\n".join([*map(str, anomalies), *self._mistakes()])
+
+    def _mistakes(self) -> list[str]:
+        """Where the logs begin to tell of mistakes of ours, with the first traceback."""
+        found = []
+        for log in sorted((self.deployment.home / "logs").glob("*.log")):
+            text = log.read_text(errors="replace")
+            if first := _MISTAKE.search(text):
+                found.append(f"{log.name}: {text[first.start() :][:MISTAKE_LENGTH]}")
+        return found
 
     def _acknowledged(self) -> set[str]:
         return {

@@ -109,7 +109,8 @@ def test_a_shell_offers_commands_and_what_there_is(
 def words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., list[str]]:
-    """What is answered to a shell, in this process."""
+    """What is answered to a shell, in this process, however long the server takes."""
+    monkeypatch.setattr(completing, "ANSWER_SECONDS", 60.0)
 
     def words_(*typed: str) -> list[str]:
         monkeypatch.setenv("_BETTER_COMPUTE_COMPLETE", "bash_complete")

@@ -15,6 +15,7 @@ from bettercompute.embedded.interruption import STOP_SIGNALS, Interruption
 def _handlers_of_the_test_runner() -> Iterator[None]:
     numbers = [*STOP_SIGNALS, signal.SIGCHLD]
     before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
     yield
     signal.set_wakeup_fd(-1)
     for number, handler in before.items():
