@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from bettercompute.wire.base import AnswerModel, EpochMs, Id, PageQuery, WireModel
 
@@ -31,10 +31,20 @@ Holdable = Literal[
 ]
 
 
+def _printable(text: str) -> str:
+    """It stands in sentences, mails and terminals, so it must neither break nor turn a line."""
+    if not text.isprintable():
+        raise ValueError("must be one line of printable characters")
+    return text
+
+
+AgentName = Annotated[Name, AfterValidator(_printable)]
+
+
 class DelegationAsk(WireModel):
     """Have an agent use the token: its name, and the actions that wait for the person (R36)."""
 
-    agent: Name
+    agent: AgentName
     confirm: Annotated[list[Holdable], Field(max_length=20)] = []
 
 

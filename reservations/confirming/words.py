@@ -1,13 +1,35 @@
 """A confirmation in plain words. Pure: what is asked, and what a denial says."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from bettercompute import clock, durations
+from bettercompute.pages import repeats
 from reservations.models import Confirmation
 
 Asked = Mapping[str, Any]
-Instant = Callable[[int], str]
+
+
+def instant_in_utc(milliseconds: int) -> str:
+    """An instant for who reads anywhere."""
+    return f"{clock.from_ms(milliseconds):%Y-%m-%d %H:%M} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How it is told to who reads: how epoch milliseconds are printed, and what things are called.
+
+    What knows no names says "it", and how many people.
+    """
+
+    instant: Callable[[int], str] = instant_in_utc
+    thing: str = "it"
+    pool: str = ""
+    people: Mapping[str, str] = field(default_factory=dict)
+
+
+TO_ANYBODY = Told()
 
 
 def denial(confirmation: Confirmation) -> str:
@@ -16,60 +38,64 @@ def denial(confirmation: Confirmation) -> str:
     return f"The person you act for denied this{why.rstrip('.')}."
 
 
-def instant_in_utc(milliseconds: int) -> str:
-    """An instant for who reads anywhere."""
-    return f"{clock.from_ms(milliseconds):%Y-%m-%d %H:%M} UTC"
+def summary(asked: Asked, told: Told = TO_ANYBODY) -> str:
+    """What the agent wants, in a line."""
+    return _VERBS[asked["verb"]](asked, told)
 
 
-def summary(asked: Asked, *, instant: Instant = instant_in_utc) -> str:
-    """What the agent wants, in a line; ``instant`` prints epoch milliseconds."""
-    return _VERBS[asked["verb"]](asked, instant)
-
-
-def _create(asked: Asked, instant: Instant) -> str:
+def _create(asked: Asked, told: Told) -> str:
     request = asked["request"]
     nodes = (request.get("gang") or {}).get("nodes", 1)
     what = " + ".join(_line(line) for line in request["devices"])
     on = f" on each of {nodes} nodes" if nodes > 1 else ""
+    where = f" in {told.pool}" if told.pool else ""
     length = durations.human(durations.parse(request["duration"]))
     start = request.get("start")
-    when = "as soon as it fits" if start is None else f"from {instant(start)}"
-    repeats = ", again and again" if request.get("recurrence") else ""
-    return f"Reserve {what}{on} for {length}, {when}{repeats}"
+    when = "as soon as it fits" if start is None else f"from {told.instant(start)}"
+    often = request.get("recurrence")
+    again = f", {repeats.text(often['rule'])}" if often else ""
+    return f"Reserve {what}{on}{where} for {length}, {when}{again}"
 
 
-def _extend(asked: Asked, instant: Instant) -> str:
-    return f"Extend it until {instant(asked['until'])}"
+def _extend(asked: Asked, told: Told) -> str:
+    return f"Extend {told.thing} until {told.instant(asked['until'])}"
 
 
-def _renew(asked: Asked, instant: Instant) -> str:
-    return f"Renew its lease for another {durations.human(asked['leaseSeconds'] * 1_000)}"
+def _renew(asked: Asked, told: Told) -> str:
+    length = durations.human(asked["leaseSeconds"] * 1_000)
+    lease = "its lease" if told.thing == TO_ANYBODY.thing else f"the lease of {told.thing}"
+    return f"Renew {lease} for another {length}"
 
 
-def _release(asked: Asked, instant: Instant) -> str:
-    return "Release it now"
+def _release(asked: Asked, told: Told) -> str:
+    return f"Release {told.thing} now"
 
 
-def _cancel(asked: Asked, instant: Instant) -> str:
-    return "Cancel it before it starts"
+def _cancel(asked: Asked, told: Told) -> str:
+    return f"Cancel {told.thing} before it starts"
 
 
-def _share(asked: Asked, instant: Instant) -> str:
-    users = len(asked["users"])
-    return f"Share it with {users} {'member' if users == 1 else 'members'} of the tenant"
+def _share(asked: Asked, told: Told) -> str:
+    users = asked["users"]
+    if not users:
+        return f"Stop sharing {told.thing}"
+    if told.people.keys() >= set(users):
+        return f"Share {told.thing} with {', '.join(sorted(told.people[each] for each in users))}"
+    members = "1 member" if len(users) == 1 else f"{len(users)} members"
+    return f"Share {told.thing} with {members} of the tenant"
 
 
-def _cancel_series(asked: Asked, instant: Instant) -> str:
-    ahead = f"from {instant(asked['from'])} on" if asked["from"] else "that is ahead"
+def _cancel_series(asked: Asked, told: Told) -> str:
+    ahead = f"from {told.instant(asked['from'])} on" if asked["from"] else "that is ahead"
     also = ", and release what runs" if asked["releaseRunning"] else ""
-    return f"Cancel all of it {ahead}{also}"
+    return f"Cancel all of {told.thing} {ahead}{also}"
 
 
-def _skip(asked: Asked, instant: Instant) -> str:
-    return f"Leave out the occurrence of {instant(asked['occurrence'])}"
+def _skip(asked: Asked, told: Told) -> str:
+    return f"Leave out the occurrence of {told.instant(asked['occurrence'])}"
 
 
-_VERBS: Mapping[str, Callable[[Asked, Instant], str]] = {
+_VERBS: Mapping[str, Callable[[Asked, Told], str]] = {
     "create": _create,
     "extend": _extend,
     "renew": _renew,

@@ -1,8 +1,10 @@
 """The console's pages of confirmations: a person answers what their agents ask."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
@@ -29,16 +31,16 @@ EARLIER_SHOWN_MAX = 50
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What awaits an answer, and what was answered before."""
     rows = lookups.visible(visitor.caller)
-    awaiting = rows.filter(state=ConfirmationState.OPEN, expires_at__gt=visitor.now)
-    cards = _cards(visitor, awaiting[:OPEN_SHOWN_MAX])
     mine = rows.filter(account_id=visitor.caller.account_id)
-    earlier = mine.exclude(pk__in=[each.id for each in cards])[:EARLIER_SHOWN_MAX]
-    person = visitor.caller.username
+    others = rows.exclude(account_id=visitor.caller.account_id)
+    awaiting = _cards(visitor, _awaiting(mine, visitor))
+    earlier = list(mine.exclude(pk__in=[each.id for each in awaiting])[:EARLIER_SHOWN_MAX])
     page = Page(
-        mine=tuple(each for each in cards if each.person == person),
-        others=tuple(each for each in cards if each.person != person),
+        mine=tuple(awaiting),
+        others=tuple(_cards(visitor, _awaiting(others, visitor))),
         earlier=tuple(
-            confirmations_page.row(each, now=visitor.now, zone=visitor.zone) for each in earlier
+            confirmations_page.row(each, about, now=visitor.now, zone=visitor.zone)
+            for each, about, _ in _told(earlier)
         ),
     )
     return rendering.render(request, "reservations/confirmations.html", page, section=SECTION)
@@ -83,25 +85,35 @@ def _late(request: HttpRequest, refusal: errors.InvalidState) -> HttpResponse:
     return redirect("confirmations")
 
 
+def _awaiting(rows: QuerySet[Confirmation], visitor: Visitor) -> QuerySet[Confirmation]:
+    """Those that can be answered; a flood of others' does not hide one's own."""
+    return rows.filter(state=ConfirmationState.OPEN, expires_at__gt=visitor.now)[:OPEN_SHOWN_MAX]
+
+
 def _cards(visitor: Visitor, confirmations: Iterable[Confirmation]) -> list[Card]:
+    return [
+        confirmations_page.card(
+            each,
+            replace(about, effect=None if row is None else _effect(row)),
+            decides=each.account_id == visitor.caller.account_id,
+            now=visitor.now,
+            zone=visitor.zone,
+        )
+        for each, about, row in _told(confirmations)
+    ]
+
+
+def _told(
+    confirmations: Iterable[Confirmation],
+) -> Iterator[tuple[Confirmation, About, Reservation | None]]:
+    """Each with what is known of its reservation, and that where there is one."""
     found = list(confirmations)
     known = {row.id: (row, shown) for row, shown in queries.several([f.resource_id for f in found])}
-    shown = [each for _, each in known.values()]
     users = {key for each in found for key in each.asked.get("users", ())}
-    names = calendar.names(shown, also=users)
-    cards = []
+    names = calendar.names([shown for _, shown in known.values()], also=users)
     for each in found:
-        row, about = known.get(each.resource_id, (None, None))
-        cards.append(
-            confirmations_page.card(
-                each,
-                About(about, names, None if row is None else _effect(row)),
-                decides=each.account_id == visitor.caller.account_id,
-                now=visitor.now,
-                zone=visitor.zone,
-            )
-        )
-    return cards
+        row, shown = known.get(each.resource_id, (None, None))
+        yield each, About(shown, names), row
 
 
 def _effect(row: Reservation) -> Effect | None:

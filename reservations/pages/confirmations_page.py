@@ -27,6 +27,15 @@ CHIPS: Mapping[S, Chip] = {
 }
 
 
+#: What an approval comes to, where that is not plain from what is asked.
+_MEANS: Mapping[str, str] = {
+    "release": "What runs on it stops, and its devices go to others.",
+    "cancel": "It never starts, and its devices go to others.",
+    "share": "Exactly these people, besides its owner, see it and use its devices.",
+    "cancel-series": "What has not begun never starts, and its devices go to others.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What a create would take of the tenant's quotas."""
@@ -94,13 +103,13 @@ def card(
     effect = about.effect
     return Card(
         id=confirmation.id,
-        title=title(confirmation, now=now, zone=zone),
+        title=_title(confirmation, about, now=now, zone=zone),
         agent=confirmation.agent,
         person=confirmation.account.username,
         chip=_chip(confirmation, now),
         asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
         until=_until(confirmation, is_open, now),
-        facts=tuple(_facts(confirmation, about, now=now, zone=zone)),
+        facts=tuple(_facts(confirmation, about, is_open=is_open, now=now, zone=zone)),
         quota=() if effect is None else pools.quota_lines(effect.usages, added=_added(effect)),
         note=_note(confirmation, is_open=is_open, decides=decides),
         href=reverse("confirmation", args=[confirmation.id]),
@@ -109,11 +118,11 @@ def card(
     )
 
 
-def row(confirmation: Confirmation, *, now: datetime, zone: tzinfo) -> Row:
+def row(confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo) -> Row:
     """One line of what was before."""
     return Row(
         href=reverse("confirmation", args=[confirmation.id]),
-        title=title(confirmation, now=now, zone=zone),
+        title=_title(confirmation, about, now=now, zone=zone),
         agent=confirmation.agent,
         chip=_chip(confirmation, now),
         asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
@@ -121,13 +130,17 @@ def row(confirmation: Confirmation, *, now: datetime, zone: tzinfo) -> Row:
     )
 
 
-def title(confirmation: Confirmation, *, now: datetime, zone: tzinfo) -> str:
-    """What the agent wants, with instants as who looks reads them."""
+def _title(confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo) -> str:
+    """What the agent wants, with instants and names as who looks reads them."""
 
     def instant(milliseconds: int) -> str:
         return moments.text(clock.from_ms(milliseconds), now=now, zone=zone)
 
-    return words.summary(confirmation.asked, instant=instant)
+    shown, names = about.shown, about.names
+    pool = "" if shown is None else names.pools.get(shown.pool_id, shown.pool_id)
+    thing = "the series" if shown is None else f"{presentation.what(shown, names)} in {pool}"
+    told = words.Told(instant=instant, thing=thing, pool=pool, people=names.owners)
+    return words.summary(confirmation.asked, told)
 
 
 def _href(verb: str, confirmation: Confirmation) -> str:
@@ -147,17 +160,20 @@ def _until(confirmation: Confirmation, is_open: bool, now: datetime) -> parts.Co
 
 
 def _facts(
-    confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo
+    confirmation: Confirmation, about: About, *, is_open: bool, now: datetime, zone: tzinfo
 ) -> list[parts.Fact]:
-    facts = [parts.Fact("Agent", f"{confirmation.agent}, for {confirmation.account.username}")]
+    facts: list[parts.Fact] = []
     shown = about.shown
     if shown is None:
         href = reverse("series-detail", args=[confirmation.resource_id])
         facts.append(parts.Fact("Series", confirmation.resource_id, href))
     else:
         facts += _of_reservation(confirmation, shown, about.names, now=now, zone=zone)
-    facts.append(parts.Fact("Shared with", _people(confirmation, about.names)))
     facts.append(parts.Fact("Because", confirmation.reason))
+    if is_open:
+        until = moments.text(confirmation.expires_at, now=now, zone=zone)
+        facts.append(parts.Fact("If approved", _MEANS.get(confirmation.asked["verb"], "")))
+        facts.append(parts.Fact("Without an answer", f"It lapses {until}, and nothing is done."))
     return [fact for fact in facts if fact.value]
 
 
@@ -169,18 +185,22 @@ def _of_reservation(
         parts.Fact("Reservation", f"{line.what} in {line.pool}", line.href),
         parts.Fact("Window", line.window),
         parts.Fact("Length", line.duration),
-        parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
+        parts.Fact("GPU-hours", _gpu_hours(confirmation, shown)),
     ]
     until = confirmation.asked.get("until")
     if until is not None and shown.during is not None:
-        longer = spans.text(max(0, until - shown.during.end))
-        facts.append(parts.Fact("Longer by", longer))
+        longer_ms = max(0, until - shown.during.end)
+        more = shown.quote.gpu_hours * longer_ms / (shown.during.end - shown.during.start)
+        facts.append(
+            parts.Fact("Longer by", f"{spans.text(longer_ms)}, {parts.number(more)} GPU-hours more")
+        )
     return facts
 
 
-def _people(confirmation: Confirmation, names: Names) -> str:
-    users: Sequence[str] = confirmation.asked.get("users", ())
-    return ", ".join(sorted(names.owners.get(each, each) for each in users))
+def _gpu_hours(confirmation: Confirmation, shown: Shown) -> str:
+    hours = parts.number(shown.quote.gpu_hours)
+    request = confirmation.asked.get("request", {})
+    return f"{hours} each time" if request.get("recurrence") else hours
 
 
 def _added(effect: Effect) -> dict[tuple[str, str | None, str | None], int]:

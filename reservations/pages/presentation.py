@@ -287,6 +287,8 @@ def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
         href = _href("reservation", shown)
         if condition.type == "ConfirmationRequired":
             href = _confirmation_href(shown)
+        if condition.reason == "AwaitingPerson":
+            text = f"{shown.agent or 'An agent'} wants to reserve {what(shown, names)} in {pool}"
         notices.append(parts.Notice(text, said.text, said.tone, href, "Look"))
     return notices
 

@@ -137,6 +137,13 @@ def test_what_cannot_wait_cannot_be_held(confirm, wrong):
     assert problem["details"]["errors"][0]["path"] == wrong
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "turned \u202e", "zero\u200bwidth", "\x1b[2J"])
+def test_an_agents_name_is_one_line_that_can_be_read(name):
+    answer = minted(cast.api("bob"), agent=name)
+    problem = cast.problem(answer, 400, "INVALID_INPUT")
+    assert problem["details"]["errors"][0]["path"] == "delegation.agent"
+
+
 def test_pages_of_confirmations_follow_their_cursor_and_hold_everything_once():
     made = {delegates.question("bob").pk for _ in range(3)}
     bob, seen, cursor = cast.api("bob"), [], ""

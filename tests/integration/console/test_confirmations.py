@@ -5,10 +5,13 @@ import re
 import pytest
 
 from bettercompute import errors
-from reservations import admission
+from reservations import admission, ending, sharing
+from reservations.extending import extension
 from reservations.models import Confirmation, Reservation
+from reservations.pages import confirmations_console
+from reservations.sharing import Change
 from tests.support import cast, delegates, make
-from tests.support.delegates import CREATE
+from tests.support.delegates import CREATE, EXTEND, RELEASE, SHARE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R36")]
 
@@ -45,17 +48,21 @@ def press(client, confirmation, verb, **fields):
 
 def test_the_page_says_what_is_wanted_and_every_page_that_something_waits(alice, agent):
     two = [{"class": "gpu", "count": 2}]
-    confirmation = ask(agent, make.pool(quota_gpus=8), devices=two, duration="8h")
+    pool = make.pool(quota_gpus=8)
+    confirmation = ask(agent, pool, devices=two, duration="8h")
     assert "1 to confirm" in text(alice.get("/pools"))
     shown = text(alice.get("/confirmations"))
-    assert "Reserve 2 GPUs for 8h, as soon as it fits" in shown
-    assert "trainer, for alice" in shown
+    assert f"Reserve 2 GPUs in {pool.name} for 8h, as soon as it fits" in shown
+    assert re.search(r"trainer\s*, for alice, asked", shown)
+    assert re.search(r"Without an answer\s+It lapses .{5,20}, and nothing is done", shown)
     assert "2 of 8" in shown, "the quota as it would be"
     assert "Approving does nothing by itself" in shown
     reservation = alice.get(f"/reservations/{confirmation.resource_id}")
     assert "agent trainer, for alice" in text(reservation)
     assert f"/confirmations/{confirmation.pk}" in reservation.content.decode()
-    assert f"/confirmations/{confirmation.pk}" in alice.get("/").content.decode()
+    home = alice.get("/")
+    assert f"trainer wants to reserve 2 GPUs in {pool.name}" in text(home)
+    assert f"/confirmations/{confirmation.pk}" in home.content.decode()
     for name in ("bob", "mallory"):
         other = cast.session(name)
         assert "to confirm" not in text(other.get("/pools"))
@@ -79,6 +86,39 @@ def test_approving_and_denying_by_the_buttons(alice, agent):
     wanted = make.request(agent.caller, pool)
     admission.admit(agent.caller, wanted, idempotency_key="a")
     assert Confirmation.objects.get(pk=first.pk).state == "used"
+
+
+def test_what_is_asked_of_a_reservation_says_of_which_and_what_comes_of_it(alice, clock):
+    agent, pool = delegates.agent("alice", EXTEND, RELEASE, SHARE), make.pool()
+    made = make.reservation(cast.caller("alice"), pool, duration="8h")
+    longer = extension.ExtendRequest(tenant_id=cast.tenant().pk, by="2h")
+    for act in (
+        lambda: ending.release(agent.caller, reservation_id=made.pk),
+        lambda: extension.extend(agent.caller, longer, reservation_id=made.pk, idempotency_key="e"),
+        lambda: sharing.change(
+            agent.caller, Change(add=(cast.account("bob").pk,)), reservation_id=made.pk
+        ),
+    ):
+        delegates.refused(act)
+    shown, thing = text(alice.get("/confirmations")), f"1 × H100 in {pool.name}"
+    assert f"Release {thing} now" in shown
+    assert "What runs on it stops" in shown
+    assert f"Extend {thing} until" in shown
+    assert "2 h, 2 GPU-hours more" in shown
+    assert f"Share {thing} with bob" in shown
+    clock.advance("31m")
+    over = text(alice.get("/confirmations"))
+    assert f"Release {thing} now" in over
+    assert "Without an answer" not in over
+
+
+def test_what_others_are_asked_hides_nothing_of_ones_own(alice, agent, monkeypatch):
+    monkeypatch.setattr(confirmations_console, "OPEN_SHOWN_MAX", 1)
+    own = ask(agent, make.pool())
+    delegates.question("bob")
+    shown = alice.get("/confirmations").content.decode()
+    assert f"/confirmations/{own.pk}/approve" in shown
+    assert "Only bob decides on this" in shown
 
 
 def test_a_button_without_its_token_or_too_late_changes_nothing(alice, agent, clock):
