@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, made from the routes once a process, and a page to read it."""
 
 import json
+import threading
 from functools import cache
 from typing import Any
 
@@ -36,6 +37,8 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         """Either of them, not both."""
         return [{"token": []}, {"session": []}]
 
+
+_building = threading.Lock()
 
 _VERBS = {
     "GET": "get",
@@ -114,7 +117,13 @@ def build() -> dict[str, Any]:
     return generated
 
 
-@cache
 def _document() -> tuple[bytes, str]:
+    # The generator resolves its extensions at first use, and not for two threads at once.
+    with _building:
+        return _built()
+
+
+@cache
+def _built() -> tuple[bytes, str]:
     content = json.dumps(build(), indent=1).encode()
     return content, etags.of_content(content)

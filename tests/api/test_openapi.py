@@ -1,6 +1,9 @@
 """The OpenAPI document: complete, readable, and true: what it says is what is answered."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import jsonschema
@@ -78,6 +81,26 @@ def test_schemas_are_valid_json_schema(document: dict[str, Any]) -> None:
 def test_a_problem_is_as_documented() -> None:
     answered = json.loads(problems.body(errors.QuotaExceeded(resource="gpuMilli"), "req_1"))
     assert Problem.model_validate(answered).model_dump(by_alias=True) == answered
+
+
+def test_it_is_built_once_however_many_ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, built = threading.Barrier(2), []
+
+    def build() -> dict[str, str]:
+        built.append(1)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.3)
+        return {"openapi": "3.1.0"}
+
+    monkeypatch.setattr(openapi, "build", build)
+    openapi._built.cache_clear()
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda _: openapi._document(), range(2)))
+    finally:
+        openapi._built.cache_clear()
+    assert len(built) == 1
+    assert answers[0] == answers[1]
 
 
 def test_the_document_is_cached_by_its_etag(client: Client) -> None:
