@@ -14,6 +14,7 @@ from bettercompute.iam import cedar, decisions, memberships, policies
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.cedar import CompiledSet
 from bettercompute.iam.decisions import Attributes
+from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.policies import Draft
 from bettercompute.states import ReservationState
 from bettercompute.wire import dryrun as wire
@@ -36,7 +37,7 @@ def judge(caller: Caller, wanted: wire.PolicyDryRun) -> wire.PolicyVerdict:
         errors.Unavailable: the policy engine cannot decide.
     """
     _check(caller, wanted)
-    acting = replace(caller, role=wanted.role or caller.role)
+    acting = _acting(caller, wanted)
     draft = None if wanted.text is None else Draft("draft", wanted.text)
     compiled = policies.compiled_with(caller, draft=draft, replaces=wanted.replaces)
     asked = _asked(acting, wanted, compiled)
@@ -49,6 +50,14 @@ def judge(caller: Caller, wanted: wire.PolicyDryRun) -> wire.PolicyVerdict:
         saved = policies.compiled_with(caller, draft=None, replaces=wanted.replaces)
         _verdict(caller, acting, wanted, saved, asked)
         raise errors.InvalidInput.at("text", f"cannot decide this: {error.__cause__}") from error
+
+
+def _acting(caller: Caller, wanted: wire.PolicyDryRun) -> Caller:
+    """Who is imagined to ask."""
+    acting = replace(caller, role=wanted.role or caller.role)
+    if wanted.delegated is None:
+        return acting
+    return replace(acting, delegation=Delegation(DRY_RUN) if wanted.delegated else None)
 
 
 def _verdict(
@@ -129,11 +138,16 @@ def _recent(caller: Caller, compiled: CompiledSet, number: int) -> wire.RecentVe
 def _denied(
     compiled: CompiledSet, reservation: Reservation, known: Attributes, roles: Mapping[str, Any]
 ) -> wire.WouldDeny | None:
-    """The denial that its owner would have met; one who has left counts as a member."""
+    """The denial that its owner would have met; one who has left counts as a member.
+
+    What an agent asked for is judged as an agent's, except where its person was asked (R36).
+    """
+    asked_alone = bool(reservation.agent) and not reservation.confirmation_id
     owner = Caller(
         tenant_id=reservation.tenant_id,
         account_id=reservation.owner_id,
         role=roles.get(reservation.owner_id, "member"),
+        delegation=Delegation(reservation.agent) if asked_alone else None,
     )
     decision = decisions.judge(
         compiled, owner, admission.ACTION, resource_id=reservation.id, attributes=known

@@ -57,6 +57,7 @@ def examples(session: Session, *, name: str | None) -> None:
 @documents.source
 @click.option("--replaces", metavar="ID", help="The saved policy that it would replace.")
 @click.option("--as", "role", type=click.Choice(["admin", "member"]), help="In which role.")
+@click.option("--agent", "delegated", is_flag=True, help="As an agent that acts for them.")
 @click.option(
     "--recent",
     type=click.IntRange(0, RECENT_MAX),
@@ -74,6 +75,7 @@ def try_(
     example: str | None,
     replaces: str | None,
     role: str | None,
+    delegated: bool,
     recent: int,
     **given: Any,
 ) -> None:
@@ -92,6 +94,7 @@ def try_(
             text=documents.text(client, path, example),
             replaces=replaces,
             role=role,
+            delegated=delegated or None,
             recent=recent,
             **fields,
         )

@@ -96,15 +96,17 @@ def try_(
     text: str | None = None,
     replaces: str | None = None,
     role: str | None = None,
+    delegated: bool | None = None,
     recent: int = 0,
     **fields: Unpack[RequestFields],
 ) -> Flow[PolicyVerdict]:
     """What a create would be told, with ``text`` as one more policy. Stores nothing.
 
+    ``delegated`` says whether an agent asks; by default as you do.
     With ``recent``, also which of so many latest reservations would have been denied.
     """
     asked = yield from reservations.compose(api, request, fields)
-    more = {"text": text, "replaces": replaces, "role": role}
+    more = {"text": text, "replaces": replaces, "role": role, "delegated": delegated}
     body = {
         "tenantId": (yield from accounts.tenant_id(api)),
         "action": CREATE,

@@ -42,6 +42,9 @@ class PolicyDryRun(WireModel):
     tenant_id: Id
     action: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     role: Literal["admin", "member"] | None = Field(None, description="absent: the caller's own")
+    delegated: bool | None = Field(
+        None, description="whether an agent asks for the person; absent: as the caller does"
+    )
     attributes: AskedAttributes = AskedAttributes()
     reservation: ReservationRequest | None = Field(
         None, description="a body of a create, in place of attributes"

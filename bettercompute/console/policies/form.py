@@ -16,7 +16,8 @@ from bettercompute.wire import iam as wire
 from bettercompute.wire.dryrun import PolicyDryRun
 
 LINES_AROUND = 2
-ROLES = {"member": "a member", "admin": "an admin"}
+AGENT = "agent"
+ASKERS = {"member": "a member", "admin": "an admin", AGENT: "an agent of a member"}
 ACTION = "compute:reservations:create"
 RECENT = 100  # of the tenant's latest reservations, how many are judged as well
 ASKED_DEFAULT = {"role": "member", "count": "1", "duration": "8h"}
@@ -118,10 +119,12 @@ def asked(sent: QueryDict, *, tenant_id: str, replaces: str | None) -> PolicyDry
     Raises:
         errors.InvalidInput: something in it is not allowed.
     """
+    who = sent.get("role", ASKED_DEFAULT["role"])
     document: dict[str, Any] = {
         "tenantId": tenant_id,
         "action": ACTION,
-        "role": sent.get("role", ASKED_DEFAULT["role"]),
+        "role": "member" if who == AGENT else who,
+        "delegated": who == AGENT,
         "text": _text(sent),
         "replaces": replaces,
         "recent": RECENT,
@@ -182,7 +185,7 @@ def _form(
         enabled=bool(known.get("enabled")),
         version=known.get("version", ""),
         excerpt=_excerpt(known.get("text", ""), line),
-        role=parts.options(ROLES.items(), known.get("role", ASKED_DEFAULT["role"])),
+        role=parts.options(ASKERS.items(), known.get("role", ASKED_DEFAULT["role"])),
         pools=parts.options(pools, known.get("pool", first)),
         count=field("count"),
         duration=field("duration"),

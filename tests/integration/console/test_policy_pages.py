@@ -79,6 +79,10 @@ def test_a_trial_says_who_would_be_refused_and_saves_nothing(alice: Client) -> N
     assert not Policy.objects.exists()
     within = text(alice.post("/policies/new", sent(LIMIT, **{**asked, "count": "2"})))
     assert "The request Allowed" in within
+    of_agents = LIMIT.replace("resource)", "resource) when { context.delegated }")
+    for who, said in (("member", "Allowed"), ("agent", "Refused")):
+        tried = text(alice.post("/policies/new", sent(of_agents, **{**asked, "role": who})))
+        assert f"The request {said}" in tried
     for changes, told in (
         ({"count": "many"}, "Must be a whole number."),
         ({"duration": "soon"}, "Not a duration we understand"),

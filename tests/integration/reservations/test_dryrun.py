@@ -4,8 +4,10 @@ import pytest
 
 from bettercompute.iam import cedar, policies
 from pools.models import Pool
+from reservations.confirming import deciding
 from reservations.models import Reservation
-from tests.support import cast, make
+from tests.support import cast, delegates, make
+from tests.support.delegates import CREATE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("R38")]
 
@@ -106,6 +108,37 @@ def test_the_latest_reservations_are_judged_as_they_were_asked_for(pool, clock):
     members = EIGHT.replace("resource)", 'resource) when { context.role == "member" }')
     only = try_("alice", body(pool), text=members, recent=10).json()["recent"]["denied"]
     assert [each["ownerIdentityId"] for each in only] == [bob.account_id]
+
+
+FEW_FOR_AGENTS = """
+@id("few")
+forbid (principal, action == Action::"compute:reservations:create", resource)
+when { context.delegated && context.gpus > 1 };
+"""
+
+
+def test_a_policy_for_agents_is_tried_as_an_agent(pool):
+    for delegated, effect in ((True, "deny"), (False, "allow"), (None, "allow")):
+        shown = try_("alice", body(pool), text=FEW_FOR_AGENTS, delegated=delegated).json()
+        assert shown["effect"] == effect
+    agent = delegates.agent("alice").api
+    asked = {"tenantId": cast.tenant().pk, "action": CREATE, "attributes": {"gpus": 2}}
+    for changes, effect in (({}, "deny"), ({"delegated": False}, "allow")):
+        shown = agent.post("/policies/dry-run", {**asked, "text": FEW_FOR_AGENTS, **changes})
+        assert shown.json()["effect"] == effect
+
+
+def test_what_an_agent_reserved_is_judged_as_its_own_unless_its_person_was_asked(pool):
+    two = [{"class": "gpu", "count": 2}]
+    make.reservation(cast.caller("alice"), pool, devices=two)
+    alone = delegates.create(delegates.agent("alice"), pool, devices=two)
+    asking = delegates.agent("alice", CREATE)
+    confirmation = delegates.refused(lambda: delegates.create(asking, pool, "held", devices=two))
+    deciding.approve(cast.caller("alice"), confirmation_id=confirmation.pk)
+    assert delegates.create(asking, pool, "held", devices=two).state == "placed"
+    shown = try_("alice", body(pool), text=FEW_FOR_AGENTS, recent=10).json()
+    assert shown["recent"]["judged"] == 3
+    assert [each["reservationId"] for each in shown["recent"]["denied"]] == [alone.pk]
 
 
 def test_what_replaces_a_saved_policy_is_judged_in_its_place(pool):

@@ -65,6 +65,8 @@ def test_a_denial_says_by_what_on_what_and_whom_else_it_would_meet(run: Run, ser
     assert (asked[0]["role"], asked[0]["recent"]) == ("member", 100)
     assert asked[0]["reservation"]["devices"] == [{"class": "gpu", "count": 4}]
     assert json.loads(run(*ASK, "--json").out) == DENIED
+    run(*ASK, "--agent")
+    assert ["delegated" in each for each in asked] == [False, False, True]
 
 
 def test_a_text_comes_from_a_file(run: Run, serve: Serve, tmp_path: Path) -> None:
