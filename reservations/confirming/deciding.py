@@ -34,18 +34,24 @@ def approve(
         errors.NotFound: there is none that the caller may see.
         errors.AccessDenied: it is another's to decide, or an agent asks.
         errors.PreconditionFailed: ``if_match`` has not the current version (C2).
-        errors.InvalidState: it was denied, or its time is over.
+        errors.InvalidState: it was denied, its time is over, or its agent's token has ended.
     """
+    known = _look(caller, confirmation_id, "approve")
 
     def settle(
         confirmation: Confirmation, reservation: Reservation | None, effects: Effects
     ) -> None:
+        if rows.is_abandoned(known, confirmation.read_at):
+            raise errors.InvalidState(
+                "Its agent’s token has ended, so nothing can be done on it; deny it, or let it"
+                " lapse.",
+                state=confirmation.state,
+            )
         rows.move(confirmation, ConfirmationState.APPROVED, _by(caller, confirmation))
         if reservation is not None:
             creating.approved(reservation, confirmation)
         rows.tell(effects, confirmation, "approved")
 
-    known = _look(caller, confirmation_id, "approve")
     return _decide(known, settle, same=_APPROVED, if_match=if_match)
 
 

@@ -15,7 +15,7 @@ def visible(caller: Caller) -> QuerySet[Confirmation]:
         found = found.filter(token_id=caller.token_id)
     elif caller.role != "admin":
         found = found.filter(account_id=caller.account_id)
-    return found.select_related("account", "decided_by").order_by("-id")
+    return found.select_related("account", "decided_by", "token").order_by("-id")
 
 
 def get(caller: Caller, confirmation_id: str) -> Confirmation:

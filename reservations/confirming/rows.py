@@ -103,6 +103,13 @@ def is_overdue(confirmation: Confirmation) -> bool:
     return confirmation.expires_at <= confirmation.read_at
 
 
+def is_abandoned(confirmation: Confirmation, now: datetime) -> bool:
+    """Whether its agent's token has ended, so that nobody can act on an approval."""
+    token = confirmation.token
+    expired = token.expires_at is not None and token.expires_at <= now
+    return expired or token.revoked_at is not None
+
+
 def move(
     confirmation: Confirmation, after: ConfirmationState, values: Mapping[str, Any] | None = None
 ) -> None:

@@ -13,7 +13,7 @@ from bettercompute.states import ConfirmationState as S
 from bettercompute.wire.reservations import Reservation as Shown
 from pools import presentation as pools
 from pools.quota import Usage
-from reservations.confirming import words
+from reservations.confirming import rows, words
 from reservations.models import Confirmation
 from reservations.pages import presentation
 from reservations.pages.presentation import Names
@@ -100,6 +100,7 @@ def card(
     """All of one confirmation; ``decides`` says whether who looks is the person."""
     is_open = confirmation.state == S.OPEN and confirmation.expires_at > now
     buttons = is_open and decides
+    abandoned = rows.is_abandoned(confirmation, now)
     effect = about.effect
     return Card(
         id=confirmation.id,
@@ -111,9 +112,9 @@ def card(
         until=_until(confirmation, is_open, now),
         facts=tuple(_facts(confirmation, about, is_open=is_open, now=now, zone=zone)),
         quota=() if effect is None else pools.quota_lines(effect.usages, added=_added(effect)),
-        note=_note(confirmation, is_open=is_open, decides=decides),
+        note=_note(confirmation, is_open=is_open, decides=decides, abandoned=abandoned),
         href=reverse("confirmation", args=[confirmation.id]),
-        approve_href=_href("approve", confirmation) if buttons else "",
+        approve_href=_href("approve", confirmation) if buttons and not abandoned else "",
         deny_href=_href("deny", confirmation) if buttons else "",
     )
 
@@ -207,7 +208,9 @@ def _added(effect: Effect) -> dict[tuple[str, str | None, str | None], int]:
     return {usage.key: effect.charges.get(usage.resource, 0) for usage in effect.usages}
 
 
-def _note(confirmation: Confirmation, *, is_open: bool, decides: bool) -> str:
+def _note(confirmation: Confirmation, *, is_open: bool, decides: bool, abandoned: bool) -> str:
+    if is_open and abandoned:
+        return "The agent’s token has ended, so nothing can be done on this any more."
     if is_open and not decides:
         return f"Only {confirmation.account.username} decides on this."
     if is_open:

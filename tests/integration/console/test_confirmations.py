@@ -5,7 +5,9 @@ import re
 import pytest
 
 from bettercompute import errors
+from bettercompute.iam import tokens
 from reservations import admission, ending, sharing
+from reservations.confirming import deciding
 from reservations.extending import extension
 from reservations.models import Confirmation, Reservation
 from reservations.pages import confirmations_console
@@ -110,6 +112,18 @@ def test_what_is_asked_of_a_reservation_says_of_which_and_what_comes_of_it(alice
     over = text(alice.get("/confirmations"))
     assert f"Release {thing} now" in over
     assert "Without an answer" not in over
+
+
+def test_what_nobody_can_come_back_for_is_denied_or_lapses(alice, agent):
+    confirmation = ask(agent, make.pool())
+    tokens.revoke(cast.caller("alice"), agent.token.pk)
+    shown = alice.get("/confirmations").content.decode()
+    assert "The agent’s token has ended" in shown
+    assert f"/confirmations/{confirmation.pk}/approve" not in shown
+    with pytest.raises(errors.InvalidState, match="token has ended"):
+        deciding.approve(cast.caller("alice"), confirmation_id=confirmation.pk)
+    press(alice, confirmation, "deny")
+    assert Reservation.objects.get().state == "denied"
 
 
 def test_what_others_are_asked_hides_nothing_of_ones_own(alice, agent, monkeypatch):
