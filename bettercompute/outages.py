@@ -1,6 +1,6 @@
 """Which errors of the database say that it is away, or takes no writes: nothing was decided."""
 
-from django.db import Error, InterfaceError, OperationalError
+from django.db import DatabaseError, Error, InterfaceError, InternalError, OperationalError
 
 # Of the class "invalid transaction state", which psycopg takes for internal errors.
 _STATES = {
@@ -14,4 +14,11 @@ def is_outage(error: BaseException | None) -> bool:
     """Whether trying again later may help: it is away, restarting, full, or gave up on us."""
     if isinstance(error, OperationalError | InterfaceError):
         return True
-    return isinstance(error, Error) and getattr(error.__cause__, "sqlstate", None) in _STATES
+    if not isinstance(error, Error):
+        return False
+    state = getattr(error.__cause__, "sqlstate", None)
+    if state is None:
+        # The server always gives one. The driver made this of an answer that is none: it broke off,
+        # or is not PostgreSQL's.
+        return type(error) in {DatabaseError, InternalError}
+    return state in _STATES

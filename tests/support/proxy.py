@@ -14,6 +14,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 PORT = 5432
+_NOISE = b"\xff" * 64  # no message of the protocol begins so
 
 
 class Proxy:
@@ -26,6 +27,7 @@ class Proxy:
         self._path = directory / f".s.PGSQL.{PORT}"
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
+        self._behind = b""
         self._open: set[asyncio.StreamWriter] = set()
         self._pipes: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -38,6 +40,10 @@ class Proxy:
     def cut(self) -> None:
         """Drop every connection and refuse new ones."""
         self._run(self._stop())
+
+    def garble(self) -> None:
+        """From now on each answer ends in noise."""
+        self._behind = _NOISE
 
     def close(self) -> None:
         """Stop for good."""
@@ -73,14 +79,16 @@ class Proxy:
         )
         self._open |= {writer, back}
         for source, sink in ((reader, back), (there, writer)):
-            pipe = asyncio.create_task(self._pipe(source, sink))
+            pipe = asyncio.create_task(self._pipe(source, sink, answers=sink is writer))
             self._pipes.add(pipe)
             pipe.add_done_callback(self._pipes.discard)
 
-    async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pipe(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool
+    ) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             while data := await source.read(65_536):
-                sink.write(data)
+                sink.write(data + self._behind if answers else data)
                 await sink.drain()
         sink.close()
         self._open.discard(sink)

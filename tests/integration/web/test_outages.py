@@ -1,16 +1,24 @@
 """A database that is away, or not to be written to, is a 503 that says when to try again (A3)."""
 
 import time
+from pathlib import Path
 
 import pytest
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.db import Error, OperationalError, ProgrammingError, connection, transaction
+from django.db import (
+    Error,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+    connection,
+    transaction,
+)
 from django.test import Client
 
 from bettercompute import outages
 from bettercompute.errors import Unavailable
 from bettercompute.web import problems
-from tests.support import cast
+from tests.support import cast, proxy
 
 
 @pytest.mark.django_db
@@ -30,11 +38,31 @@ def test_a_session_that_the_server_ended_is_an_outage() -> None:
     assert outages.is_outage(raised.value)
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.rule("A3", "C24", "C40")
+def test_an_answer_that_is_none_is_an_outage(tmp_path: Path) -> None:
+    with proxy.proxied(connection.connection.info.dsn, tmp_path) as between:
+        through = connection.copy()
+        through.settings_dict |= {"HOST": str(tmp_path), "PORT": str(proxy.PORT)}
+        through.ensure_connection()
+        through.set_autocommit(False)
+        between.garble()
+        with pytest.raises(Error) as raised:
+            through.cursor().execute("SELECT 1")
+        through.close()
+    assert type(raised.value) is InternalError
+    assert outages.is_outage(raised.value)
+    assert isinstance(problems.translate(raised.value), Unavailable)
+
+
 @pytest.mark.django_db
 @pytest.mark.rule("A3")
 def test_a_mistake_of_ours_is_none() -> None:
     with pytest.raises(ProgrammingError) as raised, transaction.atomic():
         connection.cursor().execute("SELECT FROM no_such_table")
+    assert not outages.is_outage(raised.value)
+    with pytest.raises(ProgrammingError) as raised, transaction.atomic():
+        connection.cursor().execute("SELECT %s, %s", ["too few"])  # which the driver notices
     assert not outages.is_outage(raised.value)
     assert not outages.is_outage(None)
 
