@@ -17,7 +17,8 @@ from reservations.models import Confirmation, Reservation
 from tests.support import cast, make
 from tests.support.cast import Api
 
-CREATE, EXTEND, RELEASE, SHARE = delegation.HOLDABLE
+HOLDABLE = delegation.HOLDABLE
+CREATE, EXTEND, RELEASE, SHARE = HOLDABLE
 
 
 @dataclass(frozen=True, slots=True)
