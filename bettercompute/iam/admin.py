@@ -262,6 +262,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         "id",
         "name",
         "account",
+        "agent",
         "tenant",
         "last_used_at",
         "expires_at",
