@@ -32,6 +32,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What awaits an answer, and what was answered before."""
     rows = lookups.visible(visitor.caller)
     mine = rows.filter(account_id=visitor.caller.account_id)
+    # Apart, so that a flood of others' hides nothing of one's own.
     others = rows.exclude(account_id=visitor.caller.account_id)
     awaiting = _cards(visitor, _awaiting(mine, visitor))
     earlier = list(mine.exclude(pk__in=[each.id for each in awaiting])[:EARLIER_SHOWN_MAX])
@@ -86,8 +87,9 @@ def _late(request: HttpRequest, refusal: errors.InvalidState) -> HttpResponse:
 
 
 def _awaiting(rows: QuerySet[Confirmation], visitor: Visitor) -> QuerySet[Confirmation]:
-    """Those that can be answered; a flood of others' does not hide one's own."""
-    return rows.filter(state=ConfirmationState.OPEN, expires_at__gt=visitor.now)[:OPEN_SHOWN_MAX]
+    """Those that can be answered, what lapses next first."""
+    live = rows.filter(state=ConfirmationState.OPEN, expires_at__gt=visitor.now)
+    return live.order_by("expires_at", "pk")[:OPEN_SHOWN_MAX]
 
 
 def _cards(visitor: Visitor, confirmations: Iterable[Confirmation]) -> list[Card]:

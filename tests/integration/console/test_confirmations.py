@@ -108,6 +108,7 @@ def test_what_is_asked_of_a_reservation_says_of_which_and_what_comes_of_it(alice
     assert f"Extend {thing} until" in shown
     assert "2 h, 2 GPU-hours more" in shown
     assert f"Share {thing} with bob" in shown
+    assert shown.index("Release ") < shown.index("Extend ") < shown.index("Share "), "as they lapse"
     clock.advance("31m")
     over = text(alice.get("/confirmations"))
     assert f"Release {thing} now" in over
