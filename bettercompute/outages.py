@@ -14,8 +14,8 @@ def is_outage(error: BaseException | None) -> bool:
     """Whether trying again later may help: it is away, restarting, full, or gave up on us."""
     if isinstance(error, OperationalError | InterfaceError):
         return True
-    if not isinstance(error, Error):
-        return False
+    if not isinstance(error, Error) or error.__cause__ is None:
+        return False  # Django's own, not the driver's: a row to be saved is gone, say
     state = getattr(error.__cause__, "sqlstate", None)
     if state is None:
         # The server always gives one. The driver made this of an answer that is none: it broke off,
