@@ -4,6 +4,7 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 not authenticated, 4 denied, 5 no capacity
 6 not found, 7 timed out waiting, 130 interrupted.
 """
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -190,7 +191,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     """What click does not know keeps it from reading the options around it."""
-    return "--json" in arguments or f"--output={Format.JSON}" in arguments
+    return (
+        "--json" in arguments
+        or f"--output={Format.JSON}" in arguments
+        or ("--output", Format.JSON) in itertools.pairwise(arguments)
+    )
 
 
 def _require_text(arguments: Sequence[str]) -> None:

@@ -314,9 +314,12 @@ def test_debug_says_each_request_and_no_secret(run: Run, serve: Serve) -> None:
     assert "< nothing in " in run("pools", "--debug").err
 
 
+@pytest.mark.parametrize("asked", [["--json"], ["--output", "json"], ["--output=json"]])
 @pytest.mark.parametrize("command", [["list", "--bogus"], ["bogus"], ["pools", "--limit"]])
-def test_a_mistake_is_a_document_wherever_json_was_asked_for(run: Run, command: list[str]) -> None:
-    result = run(*command, "--json")
+def test_a_mistake_is_a_document_wherever_json_was_asked_for(
+    run: Run, command: list[str], asked: list[str]
+) -> None:
+    result = run(*command, *asked)
     assert (result.code, result.out) == (Exit.USAGE, "")
     assert json.loads(result.err)["error"]["code"] == "USAGE"
 
