@@ -160,14 +160,13 @@ class QuotaChanged(EventData):
     pool_id: str | None = None
 
 
-class WebhookDisabled(EventData):
-    """Which webhook is sent nothing any more, and why."""
-
-    webhook_id: str
-    reason: Literal["request", "gone", "failing", "owner-left"]
-
-
 class WebhookChanged(EventData):
     """Which webhook it is."""
 
     webhook_id: str
+
+
+class WebhookDisabled(WebhookChanged):
+    """Which webhook is sent nothing any more, and why."""
+
+    reason: Literal["request", "gone", "failing", "owner-left"]

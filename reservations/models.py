@@ -241,7 +241,7 @@ class Confirmation(models.Model):
     action = models.TextField()
     resource_id = models.TextField(help_text="a reservation or a series")
     asked = models.JSONField(help_text="what of it exactly")
-    digest = models.TextField(help_text="SHA-256 of what is asked, and of what policies see of it")
+    digest = models.TextField(help_text="SHA-256 of what is asked")
     state = models.TextField(default=ConfirmationState.OPEN)
     reason = models.TextField(default="", help_text="why it was denied")
     asked_at = models.DateTimeField()

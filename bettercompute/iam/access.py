@@ -20,7 +20,12 @@ def require_operator(caller: Caller | Identity) -> None:
         raise AccessDenied("Only an operator of the platform may do this.", needs="operator")
 
 
+def is_admin(caller: Caller) -> bool:
+    """Whether ``require_admin`` lets the caller pass."""
+    return caller.role == "admin" or caller.is_operator
+
+
 def require_admin(caller: Caller) -> None:
     """Only admins of the caller's tenant pass, and operators."""
-    if caller.role != "admin" and not caller.is_operator:
+    if not is_admin(caller):
         raise AccessDenied("Only an admin of the tenant may do this.", needs="admin")

@@ -35,6 +35,15 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """What stands in a field of a form, and what is wrong with it."""
+
+    name: str
+    value: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """One of several places to go; the current one is marked."""
 
@@ -153,6 +162,11 @@ def quota(label: str, *, used: int, maximum: int, unit: int, added: int = 0) -> 
 def number(amount: float) -> str:
     """``1,024`` or ``0.5``: at most two decimals, none for nothing."""
     return f"{amount:,.2f}".rstrip("0").rstrip(".")
+
+
+def sentence(words: str) -> str:
+    """With a capital and a full stop; nothing for nothing."""
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}." if words else ""
 
 
 def count(amount: int, noun: str, plural: str = "") -> str:

@@ -8,6 +8,7 @@ from django.http import QueryDict
 from pydantic import ValidationError
 
 from bettercompute import errors
+from bettercompute.pages.parts import Field
 from bettercompute.web import parsing
 from bettercompute.wire import webhooks as wire
 from outbox import catalog
@@ -18,15 +19,6 @@ _PATTERNS = {
     "eventTypes": "Must be like reservation.active, or reservation.* for all of a kind.",
 }
 _FIELDS = ("url", "description", "subject", "eventTypes")
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """What stands in a field, and what is wrong with it."""
-
-    name: str
-    value: str = ""
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def approve(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> Htt
 @visitors.required
 def deny(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
     """Do not let the agent."""
-    reason = request.POST.get("reason", "")[:REASON_MAX].replace("\x00", "")
+    reason = request.POST.get("reason", "")[:REASON_MAX]
     try:
         found = deciding.deny(visitor.caller, confirmation_id=confirmation_id, reason=reason)
     except errors.InvalidState as refusal:

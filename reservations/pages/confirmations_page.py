@@ -82,7 +82,6 @@ class Page:
     mine: tuple[Card, ...]
     others: tuple[Card, ...]
     earlier: tuple[Row, ...]
-    notice: parts.Notice | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from bettercompute import clock, errors
 from bettercompute.pages import moments, parts, repeats, spans, starts
-from bettercompute.pages.parts import Option
+from bettercompute.pages.parts import Field, Option
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import Binding, DeviceClass, GangTopology, Topology
 from pools.supply import Supply
@@ -96,15 +96,6 @@ class Parsed:
     window: Window | None
     notes: tuple[str, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One input: its text and what is wrong with it."""
-
-    name: str
-    value: str
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +312,7 @@ def _plain(message: str) -> str:
     text = message.removeprefix("Value error, ").removeprefix("Input should be ")
     text = text.replace("greater than or equal to", "at least")
     text = text.replace("less than or equal to", "at most")
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return parts.sentence(text)
 
 
 def view(entry: Entry, wrong: Mapping[str, str], *, supplies: Sequence[Supply]) -> View:

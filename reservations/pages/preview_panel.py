@@ -205,17 +205,13 @@ def reason(found: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
     if found.nodes:
         title = f"{title}: {parts.count(found.nodes, 'node')}"
     # What nodes fail is a thing that they would need; what a policy or a quota says is whole.
-    words = [_sentence(f"needs {found.needs}" if found.nodes else found.needs)]
+    words = [parts.sentence(f"needs {found.needs}" if found.nodes else found.needs)]
     if found.samples:
         words.append(f"For instance {', '.join(found.samples[:_MOST_NODES_NAMED])}.")
     if found.until is not None:
         until = moments.text(clock.from_ms(found.until), now=now, zone=zone)
         words.append(f"The first of them is free again {until}.")
     return Reason(title, " ".join([*(word for word in words if word), advice]))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def _facts(preview: Preview) -> list[parts.Fact]:

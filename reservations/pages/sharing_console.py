@@ -53,8 +53,7 @@ def _why(refusal: errors.InvalidInput) -> str:
     """In a sentence: of one of those named, or of all of them."""
     wrong = refusal.details["errors"][0]
     of_one = wrong["path"].endswith("]")
-    message = f"One of them {wrong['message']}" if of_one else wrong["message"]
-    return f"{message[:1].upper()}{message[1:]}."
+    return parts.sentence(f"One of them {wrong['message']}" if of_one else wrong["message"])
 
 
 def _members(tenant_id: str) -> list[Person]:

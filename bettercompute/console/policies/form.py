@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bettercompute import errors
 from bettercompute.iam import cedar
 from bettercompute.pages import parts, spans
-from bettercompute.pages.parts import Option
+from bettercompute.pages.parts import Field, Option
 from bettercompute.web import parsing
 from bettercompute.wire import iam as wire
 from bettercompute.wire.dryrun import PolicyDryRun
@@ -21,15 +21,6 @@ ASKERS = {"member": "a member", "admin": "an admin", AGENT: "an agent of a membe
 ACTION = "compute:reservations:create"
 RECENT = 100  # of the tenant's latest reservations, how many are judged as well
 ASKED_DEFAULT = {"role": "member", "count": "1", "duration": "8h"}
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """What stands in a field, and what is wrong with it."""
-
-    name: str
-    value: str = ""
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ def refused(sent: QueryDict, refusal: errors.ApiError, pools: Pools) -> Form:
     wrong: dict[str, str] = {}
     for each in refusal.details.get("errors", ()):
         name = _FIELDS.get(each["path"].removeprefix("reservation."), "")
-        wrong.setdefault(name, f"{each['message'][:1].upper()}{each['message'][1:]}.")
+        wrong.setdefault(name, parts.sentence(each["message"]))
     cause = refusal.__cause__
     line = cause.line if isinstance(cause, cedar.InvalidPolicy) else 0
     other = wrong.get("", "") if wrong else refusal.message

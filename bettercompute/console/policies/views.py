@@ -30,7 +30,7 @@ _UNTRIED = (errors.InvalidInput, errors.AccessDenied, errors.NotFound, errors.Un
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What binds the tenant: its own policies, the platform's, the shipped ones."""
     found = [api.policy_answer(policy) for policy in policies.visible(visitor.caller)]
-    page = pages.listing(found, visitor.reader, may_write=_is_writer(visitor.caller))
+    page = pages.listing(found, visitor.reader, may_write=access.is_admin(visitor.caller))
     return rendering.render(request, "policies/list.html", page, section=SECTION)
 
 
@@ -72,7 +72,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def detail(request: HttpRequest, visitor: Visitor, policy_id: str) -> HttpResponse:
     """One policy: for those who may change it as a form; a post saves or tries what is in it."""
     stored = api.policy_answer(policies.get(visitor.caller, policy_id))
-    if stored.scope == "platform" or not _is_writer(visitor.caller):
+    if stored.scope == "platform" or not access.is_admin(visitor.caller):
         return _reading(request, visitor, stored)
     pools = _pools(visitor.caller)
     if request.method != "POST":
@@ -184,10 +184,6 @@ def _editing(request: HttpRequest, page: Editing, *, status: int = 200) -> HttpR
 
 def _pools(caller: Caller) -> Pools:
     return [(each.id, each.access.name) for each in supply.bookable(caller)]
-
-
-def _is_writer(caller: Caller) -> bool:
-    return caller.role == "admin" or caller.is_operator
 
 
 def _draft(wanted: wire.PolicyWrite) -> Draft:

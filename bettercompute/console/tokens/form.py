@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bettercompute import durations, errors
 from bettercompute.iam import delegation
 from bettercompute.pages import parts
-from bettercompute.pages.parts import Option
+from bettercompute.pages.parts import Field, Option
 from bettercompute.web import parsing
 from bettercompute.wire import iam as wire
 
@@ -36,15 +36,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """What stands in a field, and what is wrong with it."""
-
-    name: str
-    value: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Form:
     """The form as it is printed."""
 
@@ -66,7 +57,9 @@ def refused(given: QueryDict, refusal: errors.InvalidInput) -> Form:
     wrong = {each["path"]: each["message"] for each in refusal.details["errors"]}
     if "delegation.agent" in wrong:
         wrong["agent"] = wrong["delegation.agent"]
-    shown = {name: _sentence(wrong[name]) for name in ("name", "agent", "rate") if name in wrong}
+    shown = {
+        name: parts.sentence(wrong[name]) for name in ("name", "agent", "rate") if name in wrong
+    }
     other = "" if shown else refusal.message
     return _form(given, shown, held=given.getlist("confirm"), other_error=other)
 
@@ -123,7 +116,3 @@ def _form(
         lifetimes=parts.options(LIFETIMES.items(), lifetime),
         other_error=other_error,
     )
-
-
-def _sentence(message: str) -> str:
-    return f"{message[:1].upper()}{message[1:]}."

@@ -25,7 +25,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     found = tokens.visible(visitor.caller)
     if not state:
         found = tokens.usable(found, now=visitor.now)
-    if after := request.GET.get("after", "").replace("\0", ""):
+    if after := request.GET.get("after", ""):
         found = found.filter(pk__lt=after)
     rows = list(found[: SHOWN_MAX + 1])
     page = pages.listing(
