@@ -67,11 +67,12 @@ def publish_many(events: Iterable[NewEvent]) -> None:
 def _log(named: Iterable[str], events: Iterable[NewEvent]) -> None:
     """One line each, beside the request or the run that did it."""
     for event_id, event in zip(named, events, strict=True):
+        state = event.data.get("state")
         log.info(
             "published",
             type=event.type,
             subject=event.subject,
-            state=event.data.get("state"),
+            state=None if state is None else str(state),
             tenant_id=event.tenant_id,
             event_id=event_id,
         )
