@@ -76,15 +76,9 @@ class TokensView(ApiView):
         """List one's own tokens; an admin reads all of the tenant's."""
         wanted = self.query(wire.TokenQuery)
         rows = tokens.visible(self.caller(wanted.tenant_id))
-        if wanted.cursor is not None:
-            (last,) = pagination.decode(TOKENS_CURSOR, wanted.cursor, str)
-            # Ids sort by the moment they were made, so the last id is the whole position.
-            rows = rows.filter(pk__lt=last)
-        page = list(rows[: wanted.limit + 1])
-        more = len(page) > wanted.limit
-        items = [token_answer(token) for token in page[: wanted.limit]]
-        cursor = pagination.encode(TOKENS_CURSOR, items[-1].id) if more else None
-        return self.answer(wire.TokenList(items=items, next_cursor=cursor))
+        page = pagination.newest(TOKENS_CURSOR, rows, limit=wanted.limit, cursor=wanted.cursor)
+        items = [token_answer(token) for token in page.items]
+        return self.answer(wire.TokenList(items=items, next_cursor=page.next_cursor))
 
     @schema.describe(body=wire.TokenCreate, answers={201: wire.TokenCreated})
     def post(self, request: Request) -> HttpResponse:

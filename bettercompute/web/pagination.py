@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from django.db.models import Model, QuerySet
+
 from bettercompute import jsontext
 from bettercompute.errors import InvalidInput
 from bettercompute.wire.base import CURSOR_MAX, PageQuery
 
 Item = TypeVar("Item")
+Row = TypeVar("Row", bound=Model)
 Position = tuple[str | int, ...]
 
 
@@ -47,6 +50,20 @@ def page(
     found = ordered[start : start + wanted.limit]
     more = start + wanted.limit < len(ordered)
     return Page(found, encode(list_name, *by(found[-1])) if more else None)
+
+
+def newest(list_name: str, rows: "QuerySet[Row]", *, limit: int, cursor: str | None) -> Page[Row]:
+    """A page of rows, the newest first: their ids sort by the moment they were made.
+
+    Raises:
+        InvalidInput: the cursor is none of this list.
+    """
+    if cursor is not None:
+        (last,) = decode(list_name, cursor, str)
+        rows = rows.filter(pk__lt=last)
+    read = list(rows.order_by("-pk")[: limit + 1])
+    found = read[:limit]
+    return Page(found, encode(list_name, str(found[-1].pk)) if len(read) > limit else None)
 
 
 def check(list_name: str, wanted: PageQuery, *kinds: type[str] | type[int]) -> None:

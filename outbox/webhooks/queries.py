@@ -46,16 +46,9 @@ def page(
     if platform:
         access.require_operator(caller)
     found = endpoints.visible(caller).filter(tenant_id=None if platform else caller.tenant_id)
-    if cursor is not None:
-        (last,) = pagination.decode(WEBHOOKS_CURSOR, cursor, str)
-        found = found.filter(pk__lt=last)  # ids sort by the moment they were made
-    rows = list(found.order_by("-id")[: limit + 1])
-    items = [answered(row) for row in rows[:limit]]
-    more = len(rows) > limit
-    return wire.WebhookList(
-        items=items,
-        next_cursor=pagination.encode(WEBHOOKS_CURSOR, items[-1].id) if more else None,
-    )
+    read = pagination.newest(WEBHOOKS_CURSOR, found, limit=limit, cursor=cursor)
+    items = [answered(row) for row in read.items]
+    return wire.WebhookList(items=items, next_cursor=read.next_cursor)
 
 
 def answered(row: WebhookEndpoint) -> wire.Webhook:

@@ -28,15 +28,9 @@ class ConfirmationsView(ApiView):
             rows = rows.filter(account_id=caller.account_id)
         if wanted.state:
             rows = rows.filter(state__in=wanted.state)
-        if wanted.cursor is not None:
-            (last,) = pagination.decode(CURSOR, wanted.cursor, str)
-            # Ids sort by the moment they were made, so the last id is the whole position.
-            rows = rows.filter(pk__lt=last)
-        page = list(rows[: wanted.limit + 1])
-        more = len(page) > wanted.limit
-        items = [answer(row) for row in page[: wanted.limit]]
-        cursor = pagination.encode(CURSOR, items[-1].id) if more else None
-        return self.answer(wire.ConfirmationList(items=items, next_cursor=cursor))
+        page = pagination.newest(CURSOR, rows, limit=wanted.limit, cursor=wanted.cursor)
+        items = [answer(row) for row in page.items]
+        return self.answer(wire.ConfirmationList(items=items, next_cursor=page.next_cursor))
 
 
 class ConfirmationView(ApiView):

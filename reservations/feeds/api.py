@@ -22,14 +22,9 @@ class FeedsView(ApiView):
         """List one's own calendar feeds; an admin reads all of the tenant's."""
         wanted = self.query(wire.FeedQuery)
         rows = keeping.visible(self.caller(wanted.tenant_id))
-        if wanted.cursor is not None:
-            (last,) = pagination.decode(CURSOR, wanted.cursor, str)
-            rows = rows.filter(pk__lt=last)  # ids sort by the moment they were made
-        page = list(rows[: wanted.limit + 1])
-        more = len(page) > wanted.limit
-        items = [answered(feed) for feed in page[: wanted.limit]]
-        cursor = pagination.encode(CURSOR, items[-1].id) if more else None
-        return self.answer(wire.FeedList(items=items, next_cursor=cursor))
+        page = pagination.newest(CURSOR, rows, limit=wanted.limit, cursor=wanted.cursor)
+        items = [answered(feed) for feed in page.items]
+        return self.answer(wire.FeedList(items=items, next_cursor=page.next_cursor))
 
     @schema.describe(
         body=wire.FeedCreate, answers={201: wire.FeedCreated}, raises=[keeping.TooManyFeeds]
