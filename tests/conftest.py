@@ -25,11 +25,14 @@ from tests.support.parallel import (
     pytest_xdist_setupnodes,
 )
 from tests.support.session_state import session_state_guard
+from tests.support.threads import pytest_runtest_setup, pytest_runtest_teardown
 
 __all__ = [
     "lock_order_guard",  # C19: every test with a database is watched
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_runtest_setup",  # no thread goes on behind the tests that began it
+    "pytest_runtest_teardown",
     "pytest_runtestloop",
     "pytest_terminal_summary",
     "pytest_xdist_auto_num_workers",

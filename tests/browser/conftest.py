@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from tests.support import cast
@@ -46,6 +46,17 @@ def complaints() -> list[str]:
     return []
 
 
+def _complained(said: ConsoleMessage) -> list[str]:
+    """What a message complains of, if anything.
+
+    A page that is left while it asks for news of itself gives that up, and htmx says so in two
+    messages; the first comes with whatever goes wrong, beside one that says what did.
+    """
+    given_up = ("htmx:afterRequest", "htmx:sendAbort")
+    is_complaint = said.type == "error" and not said.text.startswith(given_up)
+    return [said.text] if is_complaint else []
+
+
 @pytest.fixture
 def open_page(
     browser: Browser, live_server: LiveServer, complaints: list[str]
@@ -69,7 +80,7 @@ def open_page(
             )
         page = context.new_page()
         page.set_default_timeout(10_000)
-        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        page.on("console", lambda said: complaints.extend(_complained(said)))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(path, wait_until=wait)  # type: ignore[arg-type]
         return page

@@ -6,6 +6,7 @@ Berlin, and time stands still but for a second with each command, and for what a
 
 import email.utils
 import logging
+import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -99,6 +100,7 @@ class Terminal:
 
     def _pass(self, seconds: float) -> None:
         """Whoever waits lets time pass, in which nodes do what they are told."""
+        assert threading.current_thread() is threading.main_thread(), "of another test"
         clock.advance_sim_clock(timedelta(seconds=seconds))
         for due in Reservation.objects.filter(state__in=["placed", "binding"]):
             if due.starts_at is not None and due.starts_at <= clock.now():

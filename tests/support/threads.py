@@ -1,0 +1,58 @@
+"""No thread outlives the module of the test that began it: every test watches for it.
+
+What goes on behind a test does so in another one: it reads what that has patched, lets time pass
+there, or dies with a connection open, and the other test fails.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test.testcases import LiveServerThread
+
+PATIENCE_SECONDS = 20.0
+
+#: Threads that a process keeps for as long as it lives, by how their names begin.
+KEPT = (
+    "hints",  # tells other processes of work, over one connection
+    "nursery",  # starts the processes of deployments, one after another
+    "webhook-names",  # looks up the names of receivers
+    "asyncio-waitpid",  # the browser, which serves the whole session
+)
+
+_AT_FIRST = pytest.StashKey[set[threading.Thread]]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Remember which threads there were before the module's first test."""
+    _module(item).stash.setdefault(_AT_FIRST, set(threading.enumerate()))
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Fail the module's last test where one of them has left a thread."""
+    result = yield
+    if nextitem is None or _module(nextitem) is not _module(item):
+        left = remaining(since=_module(item).stash[_AT_FIRST], seconds=PATIENCE_SECONDS)
+        assert not left, f"tests of this module left threads running: {left}"
+    return result
+
+
+def remaining(*, since: set[threading.Thread], seconds: float) -> list[threading.Thread]:
+    """The threads begun since then that do not end in time."""
+    begun = [thread for thread in threading.enumerate() if thread not in since]
+    for thread in begun:
+        if not _is_kept(thread):
+            thread.join(seconds)
+    return [thread for thread in begun if thread.is_alive() and not _is_kept(thread)]
+
+
+def _is_kept(thread: threading.Thread) -> bool:
+    return isinstance(thread, LiveServerThread) or thread.name.startswith(KEPT)
+
+
+def _module(item: pytest.Item) -> Any:
+    return item.getparent(pytest.Module)
