@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -26,6 +27,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LOOPBACK = Rules(networks=(ipaddress.ip_network("127.0.0.1"),), plain_http=True)
 
+T = TypeVar("T")
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
 Behaviour = Callable[[Reader, Writer], Awaitable[None]]
@@ -97,6 +99,37 @@ def name_server(*answers: Sequence[str]) -> Resolver:
     """One that gives its first answer, its second, and so on."""
     left = [tuple(ipaddress.ip_address(each) for each in one) for one in answers]
     return Resolver(lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """An event loop in which a receiver lets time pass: whoever waits too long has done so then."""
+
+    leapt = 0.0
+
+    def time(self) -> float:
+        """What deadlines in this loop are judged by, in seconds."""
+        return super().time() + self.leapt
+
+
+def run(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run a scenario in which receivers may ``leap``."""
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(scenario)
+
+
+async def leap() -> None:
+    """Let an hour pass, once everybody here has done what there is to do now."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, LeapingLoop)
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+    loop.leapt += 3_600
+
+
+async def lets_time_pass(reader: Reader, writer: Writer) -> None:
+    """Does nothing for longer than anybody waits."""
+    await leap()
+    await asyncio.Event().wait()
 
 
 async def hangs(reader: Reader, writer: Writer) -> None:

@@ -1,7 +1,7 @@
 """One attempt against real receivers: each costs one bounded slot, whatever it does (A6, case 31).
 
-The receivers run in the test's own event loop. Limits are short where a receiver would use them up;
-what shows that a slot is bounded is that the attempt ends, and what it says.
+The receivers run in the test's own event loop, and those that draw an attempt out let time pass in
+it; what shows that a slot is bounded is that the attempt ends, and what it says.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from outbox.webhooks.sending import Attempt, Failure, Limits, Sender
+from outbox.webhooks.sending import Attempt, Failure, Sender
 from tests.support import hostile_receivers as receivers
 from tests.support import receiving
 from tests.support.hostile_receivers import (
@@ -22,22 +22,23 @@ from tests.support.hostile_receivers import (
     Writer,
     closes_at_once,
     hangs,
+    lets_time_pass,
 )
 
 pytestmark = [pytest.mark.rule("A6")]
 
 
-def _one(behaviour: Behaviour, *, limits: Limits | None = None, times: int = 1) -> list[Attempt]:
+def _one(behaviour: Behaviour, *, times: int = 1) -> list[Attempt]:
     """Attempts, one after the other, at a receiver that behaves like this."""
 
     async def run() -> list[Attempt]:
         async with (
             receivers.receiver(behaviour) as here,
-            Sender(rules=LOOPBACK, limits=limits) as sender,
+            Sender(rules=LOOPBACK) as sender,
         ):
             return [await sender.send(here.message()) for _ in range(times)]
 
-    return asyncio.run(run())
+    return receivers.run(run())
 
 
 def test_a_message_arrives_signed_and_its_answer_is_kept() -> None:
@@ -135,26 +136,28 @@ def test_an_answer_that_is_no_2xx_is_told_with_what_it_asks() -> None:
     assert attempt.retry_after.total_seconds() == 120
 
 
+async def _drips(writer: Writer, drop: bytes) -> None:
+    """For as long as it is let; much time passes between its drops."""
+    while True:
+        writer.write(drop)
+        await writer.drain()
+        await receivers.leap()
+
+
 async def _drips_its_head(reader: Reader, writer: Writer) -> None:
     await receivers.request(reader)
     writer.write(b"HTTP/1.1 200 OK\r\nX-Drip: ")
-    while True:
-        writer.write(b"x")
-        await writer.drain()
-        await asyncio.sleep(0.02)
+    await _drips(writer, b"x")
 
 
 async def _never_answers_but_says_so(reader: Reader, writer: Writer) -> None:
     await receivers.request(reader)
-    while True:
-        writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
-        await writer.drain()
-        await asyncio.sleep(0.02)
+    await _drips(writer, b"HTTP/1.1 102 Processing\r\n\r\n")
 
 
-@pytest.mark.parametrize("behaviour", [hangs, _drips_its_head, _never_answers_but_says_so])
+@pytest.mark.parametrize("behaviour", [lets_time_pass, _drips_its_head, _never_answers_but_says_so])
 def test_who_never_answers_is_given_up(behaviour: Behaviour) -> None:
-    [attempt] = _one(behaviour, limits=Limits(total_seconds=0.3))
+    [attempt] = _one(behaviour)
     assert (attempt.failure, attempt.status) == (Failure.TIMED_OUT, None)
     assert attempt.message == "Timed out while waiting for the answer."
 
@@ -162,10 +165,7 @@ def test_who_never_answers_is_given_up(behaviour: Behaviour) -> None:
 async def _drips_its_body(reader: Reader, writer: Writer) -> None:
     await receivers.request(reader)
     writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 1000000\r\n\r\n")
-    while True:
-        writer.write(b"x")
-        await writer.drain()
-        await asyncio.sleep(0.02)
+    await _drips(writer, b"x")
 
 
 async def _closes_within_its_body(reader: Reader, writer: Writer) -> None:
@@ -176,7 +176,7 @@ async def _closes_within_its_body(reader: Reader, writer: Writer) -> None:
 
 @pytest.mark.parametrize("behaviour", [_drips_its_body, _closes_within_its_body])
 def test_the_first_line_decides_however_the_answer_goes_on(behaviour: Behaviour) -> None:
-    [attempt] = _one(behaviour, limits=Limits(total_seconds=0.3))
+    [attempt] = _one(behaviour)
     assert (attempt.failure, attempt.status, attempt.answer_cut) == (None, 202, True)
     assert attempt.answer.startswith(b"x")
 
