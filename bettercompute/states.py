@@ -25,6 +25,9 @@ class ReservationState(StrEnum):
     EXPIRED = "expired"
 
 
+#: What anybody is shown: drafts are internal (R9).
+VISIBLE = tuple(state for state in ReservationState if state is not ReservationState.DRAFT)
+
 #: It has its devices, or will at its start: it can be extended, renewed and released.
 HOLDING = (ReservationState.PLACED, ReservationState.BINDING, ReservationState.ACTIVE)
 

@@ -1,7 +1,6 @@
 """What the console's pages of events show. Pure: from events to what a template prints."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from urllib.parse import urlencode
@@ -171,12 +170,12 @@ def _live(found: EventList, choice: Choice, tenant_id: str) -> Live:
 
 
 def _options(chosen: str) -> tuple[Option, ...]:
-    choices: Iterable[tuple[str, str]] = [
+    choices: list[tuple[str, str]] = [
         ("", "Everything"),
         *((group + WILDCARD, f"All of {group}") for group in catalog.GROUPS),
         *((name, name) for name in catalog.BY_NAME),
     ]
-    return parts.options(choices, chosen)
+    return parts.filter_options(choices, chosen)
 
 
 def _json(document: object) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from bettercompute import states
 from bettercompute.cli import asking, completing, intents, listing, readers, reserving, views
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 20.0
 
-_STATES = [str(state) for state in ReservationState if state is not ReservationState.DRAFT]
+_STATES = [str(state) for state in states.VISIBLE]
 
 
 @click.command()

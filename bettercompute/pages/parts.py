@@ -122,6 +122,12 @@ def options(choices: Iterable[tuple[str, str]], chosen: str) -> tuple[Option, ..
     return tuple(Option(value, label, value == chosen) for value, label in choices)
 
 
+def filter_options(choices: Iterable[tuple[str, str]], chosen: str) -> tuple[Option, ...]:
+    """Options of a filter: one that an address asks for beside them is shown as chosen, too."""
+    known = dict(choices)
+    return options((known | {chosen: known.get(chosen, chosen)}).items(), chosen)
+
+
 def countdown(until: datetime, *, now: datetime, before: str, after: str) -> Countdown:
     """``Ends in 3 h``, or ``after`` once the instant has passed."""
     if until <= now:

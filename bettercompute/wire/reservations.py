@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, RootModel, StringConstraints, Tag
+from pydantic import Discriminator, Field, RootModel, StringConstraints, Tag
 
 from bettercompute.states import AllocationState, ReservationState
 from bettercompute.wire.base import (
@@ -22,6 +22,7 @@ from bettercompute.wire.branches import (
     InstantText,
     by_kind,
 )
+from bettercompute.wire.visible import VisibleState
 from bettercompute.wire.waiting import Waiting
 
 COUNT_MAX = 4_096
@@ -373,16 +374,6 @@ class ReservationList(AnswerModel):
 
     items: list[Reservation]
     next_cursor: str | None
-
-
-def _visible(state: ReservationState) -> ReservationState:
-    """Drafts are internal: no list shows them (R9)."""
-    if state == ReservationState.DRAFT:
-        raise ValueError("drafts are not listed")
-    return state
-
-
-VisibleState = Annotated[ReservationState, AfterValidator(_visible)]
 
 
 class ReservationQuery(PageQuery):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from bettercompute import states
 from bettercompute.pages import chips, parts
 from bettercompute.pages.parts import Option
 from bettercompute.states import ReservationState
@@ -16,7 +17,6 @@ _GROUPS: Mapping[str, tuple[ReservationState, ...]] = {
     "over": chips.OVER,
 }
 _SCOPES = ("mine", "shared", "all")
-_VISIBLE = (*chips.LIVE, *chips.OVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Choice:
     @property
     def filters(self) -> Filters:
         """As the query takes them."""
-        states = _GROUPS.get(self.state)
-        if states is None:
-            states = (ReservationState(self.state),)
-        return Filters(self.scope, states, self.pool or None)
+        wanted = _GROUPS.get(self.state)
+        if wanted is None:
+            wanted = (ReservationState(self.state),)
+        return Filters(self.scope, wanted, self.pool or None)
 
     def address(self, cursor: str) -> str:
         """The query of the address of another page of the same list."""
@@ -57,7 +57,7 @@ class Page:
 def read(query: Mapping[str, str]) -> Choice:
     """The filters asked for; a value that is none of ours counts as absent."""
     scope, state = query.get("scope", ""), query.get("state", "")
-    known = state in _GROUPS or state in _VISIBLE
+    known = state in _GROUPS or state in states.VISIBLE
     return Choice(
         scope=scope if scope in _SCOPES else "mine",
         state=state if known else "",
@@ -75,15 +75,15 @@ def page(
     next_cursor: str | None,
 ) -> Page:
     """The list with its filters as they stand."""
-    states = [("", "any"), ("live", "not over"), ("over", "over")]
-    states += [(state, chips.RESERVATION[state].label) for state in _VISIBLE]
+    choices = [("", "any"), ("live", "not over"), ("over", "over")]
+    choices += [(state, chips.RESERVATION[state].label) for state in states.VISIBLE]
     return Page(
         scopes=parts.options(
             [("mine", "Mine"), ("shared", "Shared with me"), ("all", f"All of {tenant_name}")],
             choice.scope,
         ),
-        states=parts.options(states, choice.state),
-        pools=parts.options([("", "any"), *pools], choice.pool),
+        states=parts.options(choices, choice.state),
+        pools=parts.filter_options([("", "any"), *pools], choice.pool),
         rows=tuple(rows),
         filtered=bool(choice.state or choice.pool or choice.cursor or choice.scope != "mine"),
         next_href=choice.address(next_cursor) if next_cursor else "",

@@ -1,6 +1,8 @@
 """Query strings: every parameter declared, none twice."""
 
+import re
 from typing import Annotated, Literal
+from urllib.parse import urlencode
 
 import pytest
 from django.http import QueryDict
@@ -9,6 +11,8 @@ from pydantic import Field
 from bettercompute.errors import InvalidInput
 from bettercompute.web import queries
 from bettercompute.wire.base import Id, WireModel
+from bettercompute.wire.reservations import ReservationQuery
+from tests.support import conformance, routes
 
 
 class Query(WireModel):
@@ -61,3 +65,44 @@ def test_anything_else_is_refused_by_name(text: str, path: str, says: str) -> No
     (error,) = refused.value.details["errors"]
     assert error["path"] == path
     assert says in error["message"]
+
+
+def _closed() -> list[tuple[routes.Route, str, list[str]]]:
+    """The parameters of all routes that take one of a few values, with those."""
+    found = []
+    for route in routes.under("/api/v1/"):
+        described = conformance.operation("GET", route.path()) or {}
+        for parameter in described.get("parameters", []):
+            schema = parameter.get("schema", {})
+            values = schema.get("items", schema).get("enum")
+            if values:
+                found.append((route, parameter["name"], values))
+    return found
+
+
+@pytest.mark.rule("A5", "R9")
+def test_a_value_that_is_none_is_told_the_ones_that_are() -> None:
+    closed = _closed()
+    assert {name for _, name, _ in closed} >= {"state", "scope", "outcome"}
+    for route, name, values in closed:
+        model = route.view.cls.get.query_model
+        for value in values:
+            assert queries.read(_asked(model, name, value), model)
+        with pytest.raises(InvalidInput) as refused:
+            queries.read(_asked(model, name, "bad"), model)
+        (error,) = refused.value.details["errors"]
+        assert re.findall(r"'([^']*)'", error["message"]) == values, (route, name)
+
+
+def _asked(model: type[WireModel], name: str, value: str) -> QueryDict:
+    """With this value, and a number for what must be given beside."""
+    needed = [field.alias for field in model.model_fields.values() if field.is_required()]
+    return QueryDict(urlencode({**dict.fromkeys(needed, "1"), name: value}))
+
+
+@pytest.mark.rule("R9")
+def test_drafts_are_no_state_to_ask_for() -> None:
+    for state in ("draft", "bad"):
+        with pytest.raises(InvalidInput) as refused:
+            queries.read(QueryDict(f"state={state}"), ReservationQuery)
+        assert "draft" not in refused.value.details["errors"][0]["message"]

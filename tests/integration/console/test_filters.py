@@ -1,0 +1,82 @@
+"""The filters of the console's lists: the menu, the address and the list say the same."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import get_args
+from urllib.parse import urlencode
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from bettercompute import states
+from bettercompute.wire.webhooks import DeliveryState
+from outbox import filters
+from outbox.webhooks import pages
+from tests.support import cast
+
+pytestmark = [pytest.mark.django_db, pytest.mark.rule("U4")]
+
+_FORM = re.compile(r'<form[^>]*method="get".*?</form>', re.DOTALL)
+_SELECT = re.compile(r'<select[^>]*name="(\w+)".*?</select>', re.DOTALL)
+_OPTION = re.compile(r'<option value="([^"]*)"( selected)?>')
+_CHOICE = re.compile(r'<input type="(?:radio|checkbox)" name="(\w+)" value="([^"]*)"( checked)?>')
+
+PAGES = ("/reservations", "/series", "/audit", "/tokens", "/usage")
+
+
+@pytest.fixture
+def alice() -> Client:
+    return cast.session("alice")
+
+
+def offered(page: HttpResponse) -> Iterator[tuple[str, str, bool]]:
+    """Each value of each filter, and whether it is chosen."""
+    assert page.status_code == 200, page.content
+    for form in _FORM.findall(page.content.decode()):
+        for select in _SELECT.finditer(form):
+            for value, chosen in _OPTION.findall(select[0]):
+                yield select[1], unescape(value), bool(chosen)
+        for name, value, chosen in _CHOICE.findall(form):
+            yield name, unescape(value), bool(chosen)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_what_the_menus_offer_is_taken_and_shown_as_chosen(alice: Client, path: str) -> None:
+    choices = {(name, value) for name, value, _ in offered(alice.get(path))}
+    assert len(choices) > 1
+    for name, value in choices:
+        page = alice.get(f"{path}?{urlencode({name: value})}")
+        assert (name, value, True) in set(offered(page)), (name, value)
+
+
+def test_the_types_of_events_are_taken(alice: Client) -> None:
+    values = [value for name, value, _ in offered(alice.get("/events")) if name == "types"]
+    assert {"", "reservation.*", "reservation.placed"} <= set(values)
+    for value in filter(None, values):
+        assert filters.types([value])
+
+
+def test_the_states_of_deliveries_are_those_of_the_api() -> None:
+    assert set(pages.DELIVERIES) == set(get_args(DeliveryState))
+
+
+@pytest.mark.rule("R9")
+def test_no_menu_offers_drafts(alice: Client) -> None:
+    values = {value for name, value, _ in offered(alice.get("/reservations")) if name == "state"}
+    assert values == {"", "live", "over", *states.VISIBLE}
+    assert "draft" not in values
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "value"),
+    [
+        ("/reservations?pool=pool_of_old", "pool", "pool_of_old"),
+        ("/events?types=node.*%2Cpool.created", "types", "node.*,pool.created"),
+    ],
+)
+def test_a_filter_that_no_menu_has_is_shown_where_it_counts(
+    alice: Client, address: str, name: str, value: str
+) -> None:
+    assert (name, value, True) in set(offered(alice.get(address)))
