@@ -297,7 +297,7 @@ class TestSupersede:
             await asyncio.sleep(0.1)
             async with agents.bench() as other:
                 await other.session(node.pk, key)
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(20):
                     return await waiting
 
         assert code(agents.run(scenario)) == (409, "SESSION_SUPERSEDED")
@@ -403,12 +403,13 @@ class TestDesired:
         async def scenario(bench):
             tokens = [await bench.session(node.pk) for node in nodes]
             waiting = [
-                asyncio.create_task(bench.call("GET", "/desired?generation=0&wait=2", token=token))
+                asyncio.create_task(bench.call("GET", "/desired?generation=0&wait=30", token=token))
                 for token in tokens
             ]
             await asyncio.sleep(0.3)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(20):
                 answer = await bench.call("GET", "/desired?generation=-1", token=tokens[0])
+            bench.gateway.watch.stop()
             await asyncio.gather(*waiting)
             return answer.status_code
 
@@ -424,7 +425,7 @@ class TestDesired:
             )
             await asyncio.sleep(0.1)
             bench.gateway.watch.stop()
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(20):
                 return (await waiting).status_code
 
         assert agents.run(scenario) == 200
