@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from psycopg.conninfo import make_conninfo
 
 from bettercompute import clock as clock_module
+from bettercompute.agent import session
 from bettercompute.simulator import fleet as fleet_module
 from bettercompute.simulator.fleet import Fleet, Member
 from nodes import assignments, enrollment
@@ -68,7 +69,7 @@ class GatewayProcess:
             [
                 *(sys.executable, "-m", "gunicorn", "-c", "python:bettercompute.gunicorn_conf"),
                 *("--workers", "1", "--bind", f"127.0.0.1:{self.port}"),
-                *("--graceful-timeout", "20", "nodes.gateway.app:application"),
+                *("--graceful-timeout", "60", "nodes.gateway.app:application"),
             ],
             cwd=ROOT,
             env={
@@ -102,11 +103,9 @@ class GatewayProcess:
         self._process.wait(timeout=10)
 
     def terminate(self):
-        """SIGTERM, as an init system says it; answers how long it took."""
-        begun = time.monotonic()
+        """SIGTERM, as an init system says it; it may not take as long as a long poll."""
         self._process.terminate()
-        assert self._process.wait(timeout=60) == 0
-        return time.monotonic() - begun
+        assert self._process.wait(timeout=session.LONG_POLL_SECONDS - 5) == 0
 
     def close(self):
         if self._process is not None and self._process.poll() is None:
@@ -192,10 +191,10 @@ def test_a_gateway_that_is_told_to_stop_does_not_wait_for_its_long_polls():
 
         async def scenario():
             await asyncio.sleep(0.5)  # a long poll is open by now
-            return await asyncio.to_thread(gateway.terminate)
+            await asyncio.to_thread(gateway.terminate)
 
-        # The server itself would wait 20 s for a long poll; an idle connection ends at its beat.
-        assert play(node, gateway.url, scenario) < 15
+        # The server itself would wait for the long poll; an idle connection ends at its beat.
+        play(node, gateway.url, scenario)
 
 
 @pytest.mark.rule("N2")
