@@ -1044,6 +1044,8 @@ CREATE TABLE reservation_series (
     owner_id text NOT NULL,
     pool_id text NOT NULL,
     tenant_id text NOT NULL,
+    agent text DEFAULT ''::text NOT NULL,
+    confirmation_id text DEFAULT ''::text NOT NULL,
     CONSTRAINT reservation_series_pkey PRIMARY KEY (id),
     CONSTRAINT reservation_series_owner_id_92981bd7_fk_accounts_id FOREIGN KEY (owner_id) REFERENCES accounts(id) DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT reservation_series_pool_id_6e739d51_fk_pools_id FOREIGN KEY (pool_id) REFERENCES pools(id) DEFERRABLE INITIALLY DEFERRED,

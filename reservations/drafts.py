@@ -48,6 +48,7 @@ class Occurrence:
 
     series_id: str
     start_ms: int
+    confirmation_id: str = ""  #: what its owner was asked of all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,7 @@ def _columns(
         "labels": json.dumps(dict(request.labels)),
         "users": list(request.users),
         "attributes": json.dumps(dict(new.attributes)),
+        "confirmation_id": "" if occurrence is None else occurrence.confirmation_id,
         "series_id": None if occurrence is None else occurrence.series_id,
         "occurrence_at": None if occurrence is None else clock.from_ms(occurrence.start_ms),
     }

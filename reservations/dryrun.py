@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from bettercompute import clock, errors
-from bettercompute.iam import cedar, decisions, memberships, policies
+from bettercompute.iam import cedar, decisions, delegation, memberships, policies
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.cedar import CompiledSet
 from bettercompute.iam.decisions import Attributes
@@ -142,12 +142,12 @@ def _denied(
 
     What an agent asked for is judged as an agent's, except where its person was asked (R36).
     """
-    asked_alone = bool(reservation.agent) and not reservation.confirmation_id
+    asked = bool(reservation.confirmation_id)
     owner = Caller(
         tenant_id=reservation.tenant_id,
         account_id=reservation.owner_id,
         role=roles.get(reservation.owner_id, "member"),
-        delegation=Delegation(reservation.agent) if asked_alone else None,
+        delegation=delegation.remaining(reservation.agent, confirmed=asked),
     )
     decision = decisions.judge(
         compiled, owner, admission.ACTION, resource_id=reservation.id, attributes=known

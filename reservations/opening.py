@@ -31,6 +31,7 @@ def open_series(
     SERIES.run(
         "open",
         id=series_id,
+        first_id=first_id,
         tenant_id=caller.tenant_id,
         pool_id=request.pool_id,
         owner_id=caller.account_id,

@@ -131,6 +131,7 @@ def _one(found: SeriesWithOccurrences, reader: Reader) -> Shown:
             ("Pool", reader.pool(found.pool_id)),
             ("Repeats", f"{repeats.text(found.rule)} ({found.time_zone})"),
             ("Cut short", reader.moment(found.cut_at)),
+            ("Asked by", f"agent {found.agent}" if found.agent else ""),
         ]
     )
     told += [f"{condition.message}" for condition in found.conditions]

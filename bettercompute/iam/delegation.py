@@ -34,6 +34,14 @@ def asked(wanted: DelegationAsk | None) -> Delegation | None:
     return None if wanted is None else Delegation(wanted.agent, frozenset(wanted.confirm))
 
 
+def remaining(agent: str, *, confirmed: bool) -> Delegation | None:
+    """By which to judge anew what an agent asked for: as an agent's, and nobody is asked again.
+
+    What its person was asked is judged as their own, as it was then.
+    """
+    return None if confirmed else stored(agent, ())
+
+
 def stored(agent: str, confirm: Sequence[str]) -> Delegation | None:
     """As a token's row says it; None where its owner uses it themselves."""
     return Delegation(agent, frozenset(confirm)) if agent else None

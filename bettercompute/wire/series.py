@@ -33,6 +33,9 @@ class Series(AnswerModel):
     tenant_id: str
     pool_id: str
     owner_identity_id: str
+    #: the agent that asked for it for its owner, and what the owner was asked, once for all of it
+    agent: str | None = None
+    confirmation_id: str | None = None
     state: SeriesState
     rule: str
     time_zone: str

@@ -14,6 +14,7 @@ from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
 from bettercompute.wire.reservations import Condition as WireCondition
 from bettercompute.wire.reservations import Reservation
+from bettercompute.wire.series import Series
 from reservations import commands, timing
 from reservations.pages import advice, stations, waiting_page
 
@@ -161,7 +162,7 @@ def page(
         calls=tuple(commands.calls(shown, pool, origin)),
         standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
         status_href=_href("reservation-status", shown),
-        confirm_href=_confirmation_href(shown) if state is S.AWAITING_CONFIRMATION else "",
+        confirm_href=confirmation_href(shown) if state is S.AWAITING_CONFIRMATION else "",
         share_href=_href("reservation-users", shown) if shares and state in chips.LIVE else "",
         extend_href=_href("reservation-extend", shown) if extends else "",
         renew_href=_href("reservation-renew", shown) if extends and shown.lease_until else "",
@@ -286,7 +287,7 @@ def attention(shown: Reservation, names: Names) -> list[parts.Notice]:
         text = f"{what(shown, names)} in {pool}: {said.title[0].lower()}{said.title[1:]}"
         href = _href("reservation", shown)
         if condition.type == "ConfirmationRequired":
-            href = _confirmation_href(shown)
+            href = confirmation_href(shown)
         if condition.reason == "AwaitingPerson":
             text = f"{shown.agent or 'An agent'} wants to reserve {what(shown, names)} in {pool}"
         notices.append(parts.Notice(text, said.text, said.tone, href, "Look"))
@@ -333,7 +334,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
         parts.Fact("Series", *_series(shown)),
-        parts.Fact("Reserved by", _asker(shown, names), _confirmation_href(shown)),
+        parts.Fact("Reserved by", asker(shown, names), confirmation_href(shown)),
         parts.Fact("Shared with", _people(shown.users, names)),
         parts.Fact("Ended because", endings.in_words(shown.reason)),
         parts.Fact("Key", shown.idempotency_key),
@@ -345,13 +346,13 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
     return [fact for fact in facts if fact.value]
 
 
-def _asker(shown: Reservation, names: Names) -> str:
+def asker(shown: Reservation | Series, names: Names) -> str:
     """Its owner, or the agent that asked for it for them."""
     owner = names.owners.get(shown.owner_identity_id, "")
     return f"agent {shown.agent}, for {owner}" if shown.agent else owner
 
 
-def _confirmation_href(shown: Reservation) -> str:
+def confirmation_href(shown: Reservation | Series) -> str:
     """Where its owner was asked, if they were."""
     if shown.confirmation_id is None:
         return ""

@@ -11,6 +11,7 @@ from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.base import MILLISECONDS_MAX
 from pools import supply
+from reservations.pages import calendar
 from reservations.series import cancelling, pages, queries
 from reservations.series.queries import Filters
 
@@ -49,8 +50,8 @@ def _detail(
     notice: parts.Notice | None = None,
 ) -> HttpResponse:
     shown = queries.get(visitor.caller, series_id)
-    pool = _pools(visitor).get(shown.pool_id, shown.pool_id)
-    page = pages.page(shown, pool=pool, now=visitor.now, zone=visitor.zone, notice=notice)
+    names = calendar.named(pool_ids=[shown.pool_id], owner_ids=[shown.owner_identity_id])
+    page = pages.page(shown, names=names, now=visitor.now, zone=visitor.zone, notice=notice)
     return rendering.render(
         request,
         "series/detail.html",

@@ -12,7 +12,8 @@ from bettercompute.pages import chips, moments, parts, repeats, zones
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
 from bettercompute.wire.series import Occurrence, Series, SeriesWithOccurrences
-from reservations.pages import ending_page
+from reservations.pages import ending_page, presentation
+from reservations.pages.presentation import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,13 @@ def _row(each: Series, pools: dict[str, str], now: datetime, zone: tzinfo) -> Ro
 def page(
     shown: SeriesWithOccurrences,
     *,
-    pool: str,
+    names: Names,
     now: datetime,
     zone: tzinfo,
     notice: parts.Notice | None = None,
 ) -> Page:
     """All of a series' page."""
+    pool = names.pools.get(shown.pool_id, shown.pool_id)
     active = shown.state is SeriesState.ACTIVE
     facts = [
         parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
@@ -113,6 +115,11 @@ def page(
         parts.Fact("Next", _moment(shown, shown.next_start, now, zone)),
         parts.Fact("Cut short from", _moment(shown, shown.cut_at, now, zone)),
         parts.Fact("Not booked yet", str(shown.unbooked) if shown.unbooked else ""),
+        parts.Fact(
+            "Reserved by",
+            presentation.asker(shown, names),
+            presentation.confirmation_href(shown),
+        ),
     ]
     return Page(
         id=shown.id,

@@ -133,6 +133,8 @@ def _answer(row: Any) -> wire.Series:
         tenant_id=row.tenant_id,
         pool_id=row.pool_id,
         owner_identity_id=row.owner_id,
+        agent=row.agent or None,
+        confirmation_id=row.confirmation_id or None,
         state=SeriesState(row.state),
         rule=row.rule,
         time_zone=row.time_zone,

@@ -4,13 +4,14 @@ Level-triggered: it reads what its occurrences' rows say and does what is missin
 each in transactions of its own; a run that dies anywhere is made up for by the next.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from bettercompute import clock, failpoints
 from bettercompute.coordination.fencing import Fence
 from bettercompute.coordination.runner import At, Done, Outcome
 from bettercompute.failpoints import Failpoint
-from bettercompute.iam import callers, memberships
+from bettercompute.iam import callers, delegation, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.states import SeriesState
 from pools import catalogue, occurrences
@@ -48,7 +49,14 @@ def _owner(series_id: str, fence: Fence) -> Caller | None:
             if locked is not None and locked.state == SeriesState.ACTIVE:
                 noted = ownership.noted(locked.conditions, absence, now=locked.read_at)
                 rows.amend(locked, {"conditions": noted})
-    return None if absence else callers.for_tenant(series.owner, series.tenant_id)
+    return None if absence else _acting(series)
+
+
+def _acting(series: Series) -> Caller:
+    """Its owner; or, where an agent asked for it alone, that agent for them, as for its first."""
+    owner = callers.for_tenant(series.owner, series.tenant_id)
+    confirmed = bool(series.confirmation_id)
+    return replace(owner, delegation=delegation.remaining(series.agent, confirmed=confirmed))
 
 
 def _book_some(owner: Caller, series_id: str, fence: Fence) -> None:

@@ -81,7 +81,7 @@ def _write(series: Series, ask: Ask, start: datetime) -> None:
     request: NormalisedRequest = ask.request.starting(start_ms)
     known = attributes.of(ask.access, request, ask.share, now_ms=clock.to_ms(series.read_at))
     drafts.record_occurrence(
-        Owner(series.tenant_id, series.owner_id),
-        Occurrence(series.id, start_ms),
+        Owner(series.tenant_id, series.owner_id, series.agent),
+        Occurrence(series.id, start_ms, series.confirmation_id),
         admission.Ask(request, ask.access, ask.share, known).draft(f"{series.id}/{start_ms}"),
     )

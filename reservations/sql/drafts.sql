@@ -12,7 +12,7 @@ WITH draft AS (
         %(id)s, %(tenant_id)s, %(pool_id)s, %(owner_id)s, 'draft', '', %(idempotency_key)s,
         %(request)s::jsonb, %(request_hash)s, %(host_share)s::jsonb, '{}', %(duration_ms)s::bigint,
         %(requested_start)s::timestamptz, %(lease_seconds)s::bigint, %(gpu_milli)s::bigint,
-        %(spot)s::boolean, %(priority)s::int, %(labels)s::jsonb, '[]', 0, '', 1,
+        %(spot)s::boolean, %(priority)s::int, %(labels)s::jsonb, '[]', 0, %(confirmation_id)s, 1,
         %(series_id)s::text, %(occurrence_at)s::timestamptz, %(agent)s::text
     )
     ON CONFLICT (id) DO NOTHING

@@ -38,12 +38,22 @@ WHERE account_id = %(account_id)s
     AND expires_at > compute_now();
 
 -- name: forget
--- What was answered and is long over.
+-- What was answered and is long over, but for what an active series rests on.
 DELETE FROM confirmations
 WHERE id IN (
     SELECT id
     FROM confirmations
-    WHERE ended_at < compute_now() - %(age)s::interval
+    WHERE
+        ended_at < compute_now() - %(age)s::interval
+        AND NOT EXISTS (
+            SELECT
+            FROM reservations AS first
+            JOIN reservation_series ON reservation_series.id = first.series_id
+            WHERE
+                first.id = confirmations.resource_id
+                AND first.confirmation_id = confirmations.id
+                AND reservation_series.state = 'active'
+        )
     ORDER BY ended_at, id
     LIMIT %(limit)s::int
 );

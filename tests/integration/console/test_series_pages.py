@@ -8,8 +8,9 @@ from django.test import Client
 
 from bettercompute import clock as clocks
 from pools.models import Pool
+from reservations.confirming import deciding
 from reservations.models import Reservation, Series
-from tests.support import cast, make, repeating
+from tests.support import cast, delegates, make, repeating
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.case(20)]
 
@@ -96,6 +97,20 @@ def test_a_series_is_listed_and_shown_with_each_occurrence(bob: Client, pool: Po
     assert "Unbooked" in shown
     assert "Europe/Berlin" in shown
     assert cast.session("mallory").get(f"/series/{series.pk}").status_code == 404
+
+
+@pytest.mark.rule("R36")
+def test_it_says_which_agent_asked_for_it_and_where_its_person_was_asked(pool: Pool) -> None:
+    agent, alice = delegates.agent("alice", delegates.CREATE), cast.session("alice")
+    wanted = {
+        "start": clocks.now_ms() + 86_400_000,
+        "recurrence": {"rule": "FREQ=DAILY;COUNT=2", "timeZone": "UTC"},
+    }
+    asked = delegates.refused(lambda: delegates.create(agent, pool, **wanted))
+    deciding.approve(cast.caller("alice"), confirmation_id=asked.pk)
+    series = delegates.create(agent, pool, **wanted).series_id
+    shown = text(alice.get(f"/series/{series}"))
+    assert f'<a href="/confirmations/{asked.pk}">agent trainer, for alice</a>' in shown
 
 
 def test_times_are_by_the_clock_of_the_series_and_by_the_readers_beside(
