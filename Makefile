@@ -131,7 +131,7 @@ clean: ## Remove caches and the environment; data stays
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@echo "Making $(VENV) from requirements.lock: this takes about a minute the first time."
+	@echo "Installing what requirements.lock lists into $(VENV): about a minute the first time; nothing is printed until it is done."
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { \
 		echo "No virtual environment can be made: Debian and Ubuntu want 'apt-get install python3-venv'." >&2; \
 		rm -rf $(VENV); exit 1; }
