@@ -18,6 +18,7 @@ KEPT = (
     "hints",  # tells other processes of work, over one connection
     "nursery",  # starts the processes of deployments, one after another
     "webhook-names",  # looks up the names of receivers
+    *("web_", "look_", "stream_"),  # serve requests, for the module that is the server
     "asyncio-waitpid",  # the browser, which serves the whole session
 )
 
