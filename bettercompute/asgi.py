@@ -29,7 +29,16 @@ from pydantic import BaseModel
 from bettercompute import clock, errors
 from bettercompute.coordination.heart import Heart
 from bettercompute.telemetry import metrics, otel
-from bettercompute.web import bridge, health, longpoll, metrics_page, problems, requests, serving
+from bettercompute.web import (
+    bridge,
+    health,
+    hosts,
+    longpoll,
+    metrics_page,
+    problems,
+    requests,
+    serving,
+)
 from bettercompute.web.bridge import Answer, Message, Receive, Scope, Send
 from bettercompute.web.serving import Served
 from outbox.streaming import serving as streams
@@ -102,6 +111,10 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _answer(scope: Scope, receive: Receive) -> Answer | None:
     """The answer; None when the client went away first."""
+    try:
+        hosts.check(scope)
+    except errors.InvalidInput as error:
+        return _problem(scope, error)
     probes = scope["method"] in {"GET", "HEAD"}  # Django refuses the others
     if probes and scope["path"] == health.HEALTH_PATH:
         _as_probe(scope)

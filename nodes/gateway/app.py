@@ -22,7 +22,7 @@ from django.db import connection
 
 from bettercompute import errors
 from bettercompute.telemetry import metrics, otel, tracing
-from bettercompute.web import health, metrics_page, problems, serving
+from bettercompute.web import health, hosts, metrics_page, problems, serving
 from bettercompute.web.metrics_page import Page
 from bettercompute.web.serving import Served
 from nodes.gateway import http
@@ -103,6 +103,7 @@ class Application:
 
     async def _answer(self, request: Request, send: Send) -> None:
         try:
+            hosts.check(request.scope)
             if request.path == metrics.PATH:
                 await http.answer_page(send, request, await self._metrics(request))
             elif request.path == health.HEALTH_PATH:

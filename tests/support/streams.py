@@ -120,7 +120,9 @@ async def opened(
     """A stream that is open as long as the block."""
     stream = Stream()
     stream.reads.set()
-    sent = {"accept": "text/event-stream", **headers} | ({"last-event-id": last} if last else {})
+    sent = {"host": "testserver", "accept": "text/event-stream", **headers} | (
+        {"last-event-id": last} if last else {}
+    )
     scope = {
         "type": "http",
         "method": method,

@@ -42,7 +42,8 @@ def test_a_stream_is_counted_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(asgi, "_hub", lambda: None)
     monkeypatch.setattr(Served, "end", lambda served, *_, **__: ended.append(served))
     path = "/api/v1/events/stream"
-    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b""}
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
+    scope["headers"] = [(b"host", b"compute.example.org")]
     asyncio.run(asgi.application(scope, receive, send))
     assert seen == [1.0]
     assert _open() == 0.0

@@ -11,6 +11,7 @@ from bettercompute import asgi
 from bettercompute.web import bridge, health, problems
 from bettercompute.web.bridge import Answer
 from bettercompute.web.serving import Served
+from nodes.gateway import app as gateway
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -20,7 +21,10 @@ def call(
     *,
     method: str = "GET",
     headers: Headers = (),
+    hosts: Sequence[bytes] = (b"compute.example.org",),
+    version: str = "1.1",
     messages: Sequence[dict[str, Any]] = ({"type": "http.request", "body": b""},),
+    application: Any = asgi.application,
 ) -> Answer | None:
     """One request through the application; None where nothing was answered."""
     scope = {
@@ -29,7 +33,8 @@ def call(
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": list(headers),
+        "headers": [*((b"host", host) for host in hosts), *headers],
+        "http_version": version,
         "server": ("127.0.0.1", 8000),
         "client": ("127.0.0.1", 5000),
     }
@@ -44,7 +49,7 @@ def call(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(asgi.application(scope, receive, send))
+    asyncio.run(application(scope, receive, send))
     if not sent:
         return None
     return Answer(sent[0]["status"], sent[0]["headers"], sent[1]["body"])
@@ -126,6 +131,33 @@ def test_a_chunked_body_is_refused(django: list[Any]) -> None:
     document = refused(call("/api/v1/x", method="POST", headers=headers), 411, "LENGTH_REQUIRED")
     assert document["requestId"] == "mine-12345678"
     assert django == []
+
+
+@pytest.mark.rule("A3")
+@pytest.mark.parametrize("path", ["/api/v1/x", "/", "/healthz", "/metrics"])
+@pytest.mark.parametrize("hosts", [(), (b"a.example.org", b"b.example.org")])
+def test_a_request_that_names_no_host_or_two_is_refused(
+    django: list[Any], path: str, hosts: Sequence[bytes]
+) -> None:
+    document = refused(call(path, hosts=hosts), 400, "INVALID_INPUT")
+    assert [error["path"] for error in document["details"]["errors"]] == ["Host"]
+    assert django == []
+
+
+@pytest.mark.rule("A3")
+@pytest.mark.parametrize("hosts", [(), (b"a.example.org", b"b.example.org")])
+def test_the_gateway_refuses_it_too(hosts: Sequence[bytes]) -> None:
+    served = gateway.Application()
+    for path in ("/healthz", "/node/v1/hello"):
+        refused(call(path, hosts=hosts, application=served), 400, "INVALID_INPUT")
+    answer = call("/healthz", application=served)
+    assert answer is not None
+    assert answer.status == 200
+
+
+def test_before_http_1_1_nobody_had_to_name_the_host(django: list[Any]) -> None:
+    assert call("/api/v1/x", hosts=(), version="1.0") is not None
+    assert django == [("/api/v1/x", b"")]
 
 
 def test_a_body_that_does_not_arrive_in_time_takes_no_thread(
