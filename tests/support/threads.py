@@ -5,6 +5,7 @@ there, or dies with a connection open, and the other test fails.
 """
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ PATIENCE_SECONDS = 20.0
 
 #: Threads that a process keeps for as long as it lives, by how their names begin.
 KEPT = (
+    "web_",  # answers requests; this and the next two are the ASGI application's
+    "look_",
+    "stream_",
     "hints",  # tells other processes of work, over one connection
     "nursery",  # starts the processes of deployments, one after another
     "webhook-names",  # looks up the names of receivers
@@ -44,11 +48,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def remaining(*, since: set[threading.Thread], seconds: float) -> list[threading.Thread]:
     """The threads begun since then that do not end in time."""
-    begun = [thread for thread in threading.enumerate() if thread not in since]
+    deadline = time.monotonic() + seconds
+    begun = [each for each in threading.enumerate() if each not in since and not _is_kept(each)]
     for thread in begun:
-        if not _is_kept(thread):
-            thread.join(seconds)
-    return [thread for thread in begun if thread.is_alive() and not _is_kept(thread)]
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [thread for thread in begun if thread.is_alive()]
 
 
 def _is_kept(thread: threading.Thread) -> bool:
