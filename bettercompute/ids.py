@@ -59,6 +59,12 @@ def new(prefix: str) -> str:
     return f"{prefix}_{''.join(digits)}"
 
 
+def prefix(text: str) -> str:
+    """What kind of id it is, as ``PREFIXES`` says; empty where it is none."""
+    found, _, rest = text.partition("_")
+    return found if rest and found in PREFIXES else ""
+
+
 def _from_the_system() -> int:
     """128 bits that nobody else draws: the moment, then chance."""
     # Only the id's sort key: no decision ever reads this time.  check-sql-now: allow

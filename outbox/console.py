@@ -1,11 +1,14 @@
 """The console's pages of events: what happened and happens, one event, the catalogue of types."""
 
+from dataclasses import replace
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from bettercompute.pages import rendering, visitors
+from bettercompute import acts, errors
+from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
-from outbox import filters, pages, queries, rights
+from outbox import filters, pages, queries, rights, subjects
 from outbox.filters import Filters
 from outbox.pages import Choice
 
@@ -18,6 +21,13 @@ SHOWN = 50
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What happened, newest first; kept up to date by the browser while it is looked at."""
     choice = _choice(request)
+    try:
+        choice = replace(choice, subject=subjects.meant(choice.subject))
+    except errors.InvalidInput as refusal:
+        acts.refused(refusal)
+        message = parts.sentence(refusal.details["errors"][0]["message"])
+        page = pages.refused(choice, message)
+        return rendering.render(request, "events/list.html", page, section=SECTION, status=400)
     found = queries.page(
         Filters(
             tenant_id=rights.require(visitor.caller, platform=False),

@@ -10,7 +10,7 @@ from django.urls import reverse
 from bettercompute import clock
 from bettercompute.pages import moments, parts
 from bettercompute.pages.moments import Moment
-from bettercompute.pages.parts import Fact, Option
+from bettercompute.pages.parts import Fact, Field, Option
 from bettercompute.wire.events import Event, EventList
 from outbox import catalog, queries, schemas
 from outbox.filters import WILDCARD
@@ -69,9 +69,10 @@ class ListPage:
 
     choice: Choice
     options: tuple[Option, ...]
-    lines: tuple[Line, ...]
-    older: str  # the address of what came before
-    live: Live | None  # none on the pages of older ones
+    subject: Field
+    lines: tuple[Line, ...] = ()
+    older: str = ""  # the address of what came before
+    live: Live | None = None  # none on the pages of older ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,19 @@ def listing(
     return ListPage(
         choice=choice,
         options=_options(choice.types),
+        subject=Field("subject", choice.subject),
         lines=tuple(line(each, now=now, zone=zone) for each in found.items),
         older=older,
         live=None if choice.cursor else _live(found, choice, tenant_id),
+    )
+
+
+def refused(choice: Choice, message: str) -> ListPage:
+    """The page where no event is about anything that is called so."""
+    return ListPage(
+        choice=choice,
+        options=_options(choice.types),
+        subject=Field("subject", choice.subject, message),
     )
 
 

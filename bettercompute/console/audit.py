@@ -1,5 +1,6 @@
 """The page of the audit: who did what at the tenant, for its admins; the same as a file."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,13 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from bettercompute import spreadsheets
+from bettercompute import ids, spreadsheets
 from bettercompute.audit.queries import Filters, Row
 from bettercompute.iam import auditing
 from bettercompute.pages import moments, parts, rendering, visitors
 from bettercompute.pages.chips import Chip
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire import audit as wire
+from outbox import subjects
 
 SHOWN_MAX = 100
 TEXT_MAX = 255
@@ -31,6 +33,7 @@ CHIPS: Mapping[str, Chip] = {
     "denied": Chip("Denied", "red", "Who asked for it may not do it."),
     "failed": Chip("Failed", "amber", "It could not be done then."),
 }
+_NAMED = re.compile(r"(?P<kind>[a-z]+)[/ ](?P<id>\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,17 @@ def read(given: Mapping[str, str]) -> Choice:
         span=span if span in SPANS else SPAN_DEFAULT,
         outcome=outcome if outcome in wire.OUTCOMES else "",
         action=given.get("action", "").strip()[:TEXT_MAX],
-        object_id=given.get("object", "").strip()[:TEXT_MAX],
+        object_id=_id_of(given.get("object", "").strip()[:TEXT_MAX]),
         account_id=given.get("account", "").strip()[:TEXT_MAX],
     )
+
+
+def _id_of(thing: str) -> str:
+    """``rsv_…`` of ``reservation/rsv_…``, as events and the lines of the page name it."""
+    named = _NAMED.fullmatch(thing)
+    if named and (named["kind"] in subjects.KNOWN or ids.prefix(named["id"])):
+        return named["id"]
+    return thing
 
 
 def filters(choice: Choice, visitor: Visitor) -> Filters:

@@ -11,11 +11,11 @@ from bettercompute import errors
 from bettercompute.pages.parts import Field
 from bettercompute.web import parsing
 from bettercompute.wire import webhooks as wire
-from outbox import catalog
+from outbox import catalog, subjects
 
 # What a pattern means, to whom it says nothing.
 _PATTERNS = {
-    "subject": "Must be like reservation/rsv_…, or node/* for all of a kind.",
+    "subject": "Must be like rsv_… or reservation/rsv_…, or node/* for all of a kind.",
     "eventTypes": "Must be like reservation.active, or reservation.* for all of a kind.",
 }
 _FIELDS = ("url", "description", "subject", "eventTypes")
@@ -93,7 +93,7 @@ def read(given: QueryDict, *, tenant_id: str) -> wire.WebhookCreate:
         "tenantId": tenant_id,
         "url": given.get("url", "").strip(),
         "description": given.get("description", "").strip(),
-        "subject": given.get("subject", "").strip(),
+        "subject": subjects.completed(given.get("subject", "").strip()),
         "eventTypes": _without_doubles(given.getlist("type")),
         "scope": "platform" if given.get("scope") == "platform" else "tenant",
     }

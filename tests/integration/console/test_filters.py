@@ -11,8 +11,9 @@ from django.http import HttpResponse
 from django.test import Client
 
 from bettercompute import states
+from bettercompute.console import audit
 from bettercompute.wire.webhooks import DeliveryState
-from outbox import filters
+from outbox import events, filters
 from outbox.webhooks import pages
 from tests.support import cast
 
@@ -80,3 +81,34 @@ def test_a_filter_that_no_menu_has_is_shown_where_it_counts(
     alice: Client, address: str, name: str, value: str
 ) -> None:
     assert (name, value, True) in set(offered(alice.get(address)))
+
+
+@pytest.mark.django_db(transaction=True)  # what is not committed is behind the horizon
+def test_events_are_found_by_the_id_of_what_they_are_about(alice: Client) -> None:
+    for name in ("rsv_a", "rsv_b"):
+        events.publish(
+            "reservation.pending",
+            tenant_id=cast.tenant().pk,
+            subject=f"reservation/{name}",
+            data={"state": "pending", "poolId": "pool_a", "reason": f"reason-{name}"},
+        )
+    page = alice.get("/events?subject=rsv_b").content.decode()
+    assert "reason-rsv_b" in page
+    assert "reason-rsv_a" not in page
+    assert "/api/v1/events/stream?subject=reservation%2Frsv_b" in page  # as the API wants it
+
+
+def test_what_no_event_is_about_is_told_what_is(alice: Client) -> None:
+    page = alice.get("/events?subject=gpu-07")
+    assert page.status_code == 400
+    text = page.content.decode()
+    assert 'value="gpu-07"' in text
+    assert "Is an id (rsv_…" in text
+    assert "data-stream=" not in text
+
+
+@pytest.mark.parametrize("typed", ["tok_a", "token/tok_a", "token tok_a"])
+def test_the_audit_knows_an_object_by_its_id_with_its_kind_or_without(typed: str) -> None:
+    assert audit.read({"object": typed}).object_id == "tok_a"
+    assert audit.read({"object": "device/GPU-1/m0"}).object_id == "GPU-1/m0"
+    assert audit.read({"object": "GPU-1/m0"}).object_id == "GPU-1/m0"

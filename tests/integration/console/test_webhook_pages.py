@@ -96,7 +96,7 @@ def test_a_receiver_that_refuses_is_told_with_its_answer(
         ({"url": ""}, "at least 1 character"),
         (
             {"url": "https://hooks.example.com/", "subject": "Node 7"},
-            "must be like reservation/rsv_",
+            "must be like rsv_… or reservation/rsv_",
         ),
         ({"url": "https://hooks.example.com/", "type": ["pool.exploded"]}, "no event type"),
         ({"url": "https://hooks.example.com/", "description": "x" * 201}, "at most 200"),
@@ -117,6 +117,8 @@ def test_it_is_changed_disabled_enabled_rotated_and_deleted(alice: Client) -> No
     webhook_id, secret = made(alice, "https://hooks.example.com/gpus")
     here = f"/webhooks/{webhook_id}"
     change = {"url": "https://hooks.example.com/other", "type": ["pool.*"], "subject": "pool/*"}
+    alice.post(f"{here}/edit", change | {"subject": "node_7"})
+    assert WebhookEndpoint.objects.get().subject == "node/node_7"
     assert alice.post(f"{here}/edit", change)["Location"] == here
     page = text(alice.get(here))
     assert "https://hooks.example.com/other" in page
