@@ -16,13 +16,10 @@ PATIENCE_SECONDS = 20.0
 
 #: Threads that a process keeps for as long as it lives, by how their names begin.
 KEPT = (
-    "web_",  # answers requests; this and the next two are the ASGI application's
-    "look_",
-    "stream_",
     "hints",  # tells other processes of work, over one connection
     "nursery",  # starts the processes of deployments, one after another
     "webhook-names",  # looks up the names of receivers
-    *("web_", "look_", "stream_"),  # serve requests, for the module that is the server
+    *("web_", "look_", "stream_"),  # answer requests, in the ASGI application
     "asyncio-waitpid",  # the browser, which serves the whole session
 )
 
