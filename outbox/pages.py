@@ -1,16 +1,17 @@
 """What the console's pages of events show. Pure: from events to what a template prints."""
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from bettercompute import clock
+from bettercompute import clock, ids
 from bettercompute.pages import moments, parts
 from bettercompute.pages.moments import Moment
-from bettercompute.pages.parts import Fact, Field, Option
+from bettercompute.pages.parts import Fact, Field, Link, Option
 from bettercompute.wire.events import Event, EventList
 from outbox import catalog, queries, schemas
 from outbox.filters import WILDCARD
@@ -23,6 +24,7 @@ _PAGES = {
     "confirmation": "confirmation",
     "pool": "pool",
 }
+Names = Mapping[str, Link]  # what ids are called, where whoever looks may know it
 _HIDDEN = {"poolId", "state"}
 _MOMENTS = {"start", "end", "occurrence", "expiresAt"}
 
@@ -42,15 +44,22 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Detail:
+    """Something that an event says: one value or several, with names for ids."""
+
+    label: str
+    values: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One event in the list."""
 
     href: str
     type: str
     at: Moment
-    subject: str
-    subject_href: str
-    details: str
+    subject: Link
+    details: tuple[Detail, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ class EventPage:
     meaning: str
     catalog_href: str
     facts: tuple[Fact, ...]
+    details: tuple[Detail, ...]
     document: str
 
 
@@ -98,7 +108,13 @@ class TypeEntry:
 
 
 def listing(
-    found: EventList, choice: Choice, *, tenant_id: str, now: datetime, zone: tzinfo
+    found: EventList,
+    choice: Choice,
+    names: Names,
+    *,
+    tenant_id: str,
+    now: datetime,
+    zone: tzinfo,
 ) -> ListPage:
     """The page of a list."""
     address = reverse("events")
@@ -107,7 +123,7 @@ def listing(
         choice=choice,
         options=_options(choice.types),
         subject=Field("subject", choice.subject),
-        lines=tuple(line(each, now=now, zone=zone) for each in found.items),
+        lines=tuple(line(each, names, now=now, zone=zone) for each in found.items),
         older=older,
         live=None if choice.cursor else _live(found, choice, tenant_id),
     )
@@ -122,26 +138,55 @@ def refused(choice: Choice, message: str) -> ListPage:
     )
 
 
-def line(event: Event, *, now: datetime, zone: tzinfo) -> Line:
+def mentioned(shown: Iterable[Event]) -> frozenset[str]:
+    """Every id that their lines show."""
+    return frozenset(key for event in shown for key in _ids(event) if ids.prefix(key))
+
+
+def _ids(event: Event) -> Iterator[str]:
+    yield event.subject.partition("/")[2]
+    for value in _shown(event).values():
+        yield from (each for each in _several(value) if isinstance(each, str))
+
+
+def line(event: Event, names: Names, *, now: datetime, zone: tzinfo) -> Line:
     """An event in a list."""
-    kind, _, key = event.subject.partition("/")
-    shown = {name: value for name, value in event.data.items() if name not in _HIDDEN}
+
+    def said(name: str, value: object) -> Link:
+        text = _text(name, value, now=now, zone=zone)
+        return names.get(text, Link("", text))
+
     return Line(
         href=reverse("event", args=[event.id]),
         type=event.type,
         at=moments.moment(clock.from_ms(event.time), now=now, zone=zone),
-        subject=event.subject,
-        subject_href=reverse(_PAGES[kind], args=[key]) if kind in _PAGES else "",
-        details="; ".join(
-            f"{name}: {_value(name, value, now=now, zone=zone)}" for name, value in shown.items()
+        subject=_subject(event.subject, names),
+        details=tuple(
+            Detail(name, tuple(said(name, each) for each in _several(value)))
+            for name, value in _shown(event).items()
         ),
     )
 
 
-def one(row: EventRow, *, now: datetime, zone: tzinfo) -> EventPage:
+def _subject(subject: str, names: Names) -> Link:
+    kind, _, key = subject.partition("/")
+    if key in names:
+        return Link(names[key].href, f"{kind} {names[key].label}")
+    return Link(reverse(_PAGES[kind], args=[key]) if kind in _PAGES else "", subject)
+
+
+def _shown(event: Event) -> Mapping[str, object]:
+    return {name: value for name, value in event.data.items() if name not in _HIDDEN}
+
+
+def _several(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else (value,)
+
+
+def one(row: EventRow, names: Names, *, now: datetime, zone: tzinfo) -> EventPage:
     """The page of one event."""
     event = queries.as_wire(row)
-    shown = line(event, now=now, zone=zone)
+    shown = line(event, names, now=now, zone=zone)
     kind = catalog.BY_NAME.get(event.type)
     return EventPage(
         type=event.type,
@@ -149,10 +194,11 @@ def one(row: EventRow, *, now: datetime, zone: tzinfo) -> EventPage:
         catalog_href=f"{reverse('event-catalog')}#{event.type}" if kind else "",
         facts=(
             Fact("When", f"{shown.at.text} ({shown.at.title})"),
-            Fact("About", event.subject, shown.subject_href),
+            Fact("About", event.subject, shown.subject.href),
             Fact("Id", event.id),
             Fact("Position", str(row.position)),
         ),
+        details=shown.details,
         document=_json(event.model_dump(by_alias=True)),
     )
 
@@ -193,9 +239,7 @@ def _json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _value(name: str, value: object, *, now: datetime, zone: tzinfo) -> str:
+def _text(name: str, value: object, *, now: datetime, zone: tzinfo) -> str:
     if name in _MOMENTS and isinstance(value, int):
         return moments.text(clock.from_ms(value), now=now, zone=zone)
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)

@@ -2,10 +2,9 @@
 
 from django.urls import path
 
-from bettercompute.console import audit, home, pool, preferences, signin
+from bettercompute.console import audit, events, home, pool, preferences, signin
 from bettercompute.console.policies import views as policies
 from bettercompute.console.tokens import views as tokens
-from outbox import console as events
 from outbox.webhooks import console as webhooks
 from pools import console as pools
 from reservations.feeds import console as feeds

@@ -10,7 +10,7 @@ from typing import Any
 
 from bettercompute import clock
 from bettercompute.states import AllocationState
-from nodes import assignments, maintenance
+from nodes import assignments, maintenance, notices
 from nodes import health as node_health
 from nodes.maintenance import Next
 from reservations import conditions, ending, lifecycle, moments
@@ -68,9 +68,9 @@ def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation])
 
 def _troubles(allocations: Sequence[Allocation]) -> Iterable[tuple[Reason, str]]:
     """What is wrong now, the gravest first."""
-    for allocation in allocations:
-        if allocation.state == AllocationState.BINDING:
-            yield Reason.BINDING_LOST, f"{allocation.node_id} let go of {allocation.id}."
+    lost = [a.node_id for a in allocations if a.state == AllocationState.BINDING]
+    for place in notices.places(lost) if lost else ():
+        yield Reason.BINDING_LOST, f"{place.name} let go of the devices it handed over."
     health = node_health.of(
         node_ids=[a.node_id for a in allocations],
         device_ids=[device for a in allocations for device in a.device_ids],

@@ -6,7 +6,7 @@ import pytest
 
 from bettercompute.states import AllocationState
 from nodes import assignments, desired, eligibility
-from nodes.models import Assignment, DeviceBooking, ReportedState
+from nodes.models import Assignment, DeviceBooking, Node, ReportedState
 from outbox.models import Event
 from pools.models import QuotaUsage
 from reservations import ending, placement, reconciler
@@ -138,6 +138,8 @@ def test_a_binding_that_is_lost_degrades_it_until_it_is_bound_again(clock):
     reservation = make.look(reservation)
     assert reservation.state == "active"
     assert condition(reservation) == "Degraded/BindingLost"
+    node = Node.objects.get().name  # as people know it
+    assert reservation.conditions[0]["message"] == f"{node} let go of the devices it handed over."
 
     make.report(reservation, ReportedState.BOUND)
     assert make.look(reservation).conditions == []

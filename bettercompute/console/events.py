@@ -1,4 +1,8 @@
-"""The console's pages of events: what happened and happens, one event, the catalogue of types."""
+"""The console's pages of events: what happened and happens, one event, the catalogue of types.
+
+Here and not in the outbox, which knows ids alone: what these are called, and which of it a visitor
+may see, is for those above it to say.
+"""
 
 from dataclasses import replace
 
@@ -6,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from bettercompute import acts, errors
+from bettercompute.console import naming
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from outbox import filters, pages, queries, rights, subjects
@@ -40,6 +45,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     page = pages.listing(
         found,
         choice,
+        naming.of(visitor.caller, pages.mentioned(found.items)),
         tenant_id=visitor.caller.tenant_id,
         now=visitor.now,
         zone=visitor.zone,
@@ -54,7 +60,8 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def detail(request: HttpRequest, visitor: Visitor, event_id: str) -> HttpResponse:
     """One event, as it is sent."""
     row = queries.get(event_id, tenant_id=rights.require(visitor.caller, platform=False))
-    page = pages.one(row, now=visitor.now, zone=visitor.zone)
+    names = naming.of(visitor.caller, pages.mentioned([queries.as_wire(row)]))
+    page = pages.one(row, names, now=visitor.now, zone=visitor.zone)
     return rendering.render(request, "events/detail.html", page, section=SECTION)
 
 
