@@ -152,7 +152,7 @@ CONFIRMATION = _machine(
     _Q,
     {
         _Q.OPEN: {_Q.APPROVED, _Q.DENIED, _Q.EXPIRED},
-        # denied: by a policy that came between approval and act
+        # denied: the person took it back, or a policy came between approval and act
         _Q.APPROVED: {_Q.USED, _Q.DENIED, _Q.EXPIRED},
     },
 )

@@ -45,6 +45,7 @@ api_v1 = [
     path("confirmations/<str:confirmation_id>", confirming.ConfirmationView.as_view()),
     path("confirmations/<str:confirmation_id>/approve", confirming.ApproveView.as_view()),
     path("confirmations/<str:confirmation_id>/deny", confirming.DenyView.as_view()),
+    path("confirmations/<str:confirmation_id>/withdraw", confirming.WithdrawView.as_view()),
     path("feeds", feeds.FeedsView.as_view()),
     path("feeds/<str:feed_id>/revoke", feeds.FeedRevokeView.as_view()),
     path("series", series.SeriesListView.as_view()),

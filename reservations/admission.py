@@ -176,12 +176,16 @@ def _awaits_decision(caller: Caller, draft: Draft) -> bool:
     One that awaits a confirmation is decided again for an agent, which may have come back with it.
     """
     if draft.state == ReservationState.DENIED:
-        raise errors.AccessDenied(
-            f"This idempotency key was refused before: {draft.refusal}", reservationId=draft.id
-        )
+        raise _refused_before(draft.id, draft.refusal)
     if draft.state == ReservationState.AWAITING_CONFIRMATION:
         return caller.holds(ACTION)
     return draft.state == ReservationState.DRAFT
+
+
+def _refused_before(draft_id: str, refusal: str) -> errors.AccessDenied:
+    return errors.AccessDenied(
+        f"This idempotency key was refused before: {refusal}", reservationId=draft_id
+    )
 
 
 def _decide(caller: Caller, ask: Ask, draft: Draft) -> Decision:
@@ -238,6 +242,8 @@ def _place_allowed(
             opening.tell(effects, series, caller, request.pool_id)
         reservation = queries.locked(draft.id)
         assert reservation is not None
+        if reservation.state == ReservationState.DENIED:  # an approval was withdrawn meanwhile
+            raise _refused_before(draft.id, reservation.decision["message"])
         if reservation.state != _decided_in(granted):
             transaction.set_rollback(True)  # with the series, if it opened one
             return Admitted(draft.id, created=False)

@@ -60,7 +60,7 @@ def release(
                 asking.use(granted)
             case ReservationState.AWAITING_CONFIRMATION:
                 raise errors.InvalidState(
-                    "It awaits a confirmation: deny that, or let it expire.",
+                    "It awaits a confirmation: deny or withdraw that, or let it expire.",
                     state=reservation.state,
                 )
             case _:

@@ -1,4 +1,4 @@
-"""`better-compute confirmations list | show | approve | deny`: what your agents ask you."""
+"""`better-compute confirmations list | show | approve | deny | withdraw`: what agents ask you."""
 
 import click
 
@@ -14,8 +14,14 @@ from bettercompute.wire.confirmations import Confirmation
 _COLOURS = {S.OPEN: "yellow", S.APPROVED: "cyan", S.USED: "green", S.DENIED: "red"}
 _NEXT = {
     S.OPEN: "Answer it: better-compute confirmations approve {0}, or deny {0} --reason …",
-    S.APPROVED: "It is done when the agent sends its call again.",
+    S.APPROVED: (
+        "It is done when the agent sends its call again. To take that back before:"
+        " better-compute confirmations withdraw {0}"
+    ),
 }
+
+
+_REASON = click.option("--reason", default="", help="Why not; the agent is told.")
 
 
 @click.group(cls=Collection, one="show")
@@ -26,6 +32,7 @@ def confirmations() -> None:
     better-compute confirmations                  # what awaits your answer
     better-compute confirmations approve cnf_…
     better-compute confirmations deny cnf_… --reason "tomorrow, please"
+    better-compute confirmations withdraw cnf_…   # what you have approved, and was not done yet
     """
 
 
@@ -69,12 +76,23 @@ def approve(session: Session, *, confirmation_id: str) -> None:
 
 @confirmations.command()
 @click.argument("confirmation_id", metavar="ID", shell_complete=completing.confirmations)
-@click.option("--reason", default="", help="Why not; the agent is told.")
+@_REASON
 @sessions.command
 def deny(session: Session, *, confirmation_id: str, reason: str) -> None:
     """Refuse it, and tell the agent why."""
     with session.client() as client:
         found = client.confirmations.deny(confirmation_id, reason=reason)
+    _show(session, found)
+
+
+@confirmations.command()
+@click.argument("confirmation_id", metavar="ID", shell_complete=completing.confirmations)
+@_REASON
+@sessions.command
+def withdraw(session: Session, *, confirmation_id: str, reason: str) -> None:
+    """Take back an approval that the agent has not used: it is denied from then on."""
+    with session.client() as client:
+        found = client.confirmations.withdraw(confirmation_id, reason=reason)
     _show(session, found)
 
 

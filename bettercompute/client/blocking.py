@@ -133,6 +133,7 @@ class Confirmations(Group):
     get = _call(confirmations.get)
     approve = _call(confirmations.approve)
     deny = _call(confirmations.deny)
+    withdraw = _call(confirmations.withdraw)
     wait = _call(confirmations.wait)
 
 

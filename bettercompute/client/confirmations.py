@@ -43,8 +43,16 @@ def approve(api: Api, confirmation_id: str) -> Flow[Confirmation]:
 
 def deny(api: Api, confirmation_id: str, *, reason: str = "") -> Flow[Confirmation]:
     """Refuse it, and tell the agent why."""
+    return (yield from _refuse(api, f"{_path(confirmation_id)}/deny", reason))
+
+
+def withdraw(api: Api, confirmation_id: str, *, reason: str = "") -> Flow[Confirmation]:
+    """Take an approval back that the agent has not used, and tell it why."""
+    return (yield from _refuse(api, f"{_path(confirmation_id)}/withdraw", reason))
+
+
+def _refuse(api: Api, path: str, reason: str) -> Flow[Confirmation]:
     body = Denial(tenant_id=(yield from accounts.tenant_id(api)), reason=reason)
-    path = f"{_path(confirmation_id)}/deny"
     return (yield from flows.exchange(api, calls.post(path, body, Confirmation, repeatable=True)))
 
 

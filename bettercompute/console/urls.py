@@ -51,6 +51,11 @@ urlpatterns = [
         name="confirmation-approve",
     ),
     path("confirmations/<str:confirmation_id>/deny", confirmations.deny, name="confirmation-deny"),
+    path(
+        "confirmations/<str:confirmation_id>/withdraw",
+        confirmations.withdraw,
+        name="confirmation-withdraw",
+    ),
     path("events", events.index, name="events"),
     path("events/catalog", events.catalogue, name="event-catalog"),
     path("events/<str:event_id>", events.detail, name="event"),

@@ -84,6 +84,29 @@ class DenyView(ApiView):
         return self.answer(shown, version=shown.version)
 
 
+class WithdrawView(ApiView):
+    """No longer letting the agent."""
+
+    @schema.describe(
+        body=wire.Denial,
+        answers={200: wire.Confirmation},
+        raises=[errors.InvalidState],
+        if_match=True,
+    )
+    def post(self, request: Request, confirmation_id: str) -> HttpResponse:
+        """Withdraw an approval that one's agent has not used: it is denied from then on."""
+        wanted = self.body(wire.Denial)
+        caller = self.caller(wanted.tenant_id)
+        deciding.withdraw(
+            caller,
+            confirmation_id=confirmation_id,
+            reason=wanted.reason,
+            if_match=self.if_match(),
+        )
+        shown = answer(lookups.get(caller, confirmation_id))
+        return self.answer(shown, version=shown.version)
+
+
 def answer(row: Confirmation) -> wire.Confirmation:
     """A confirmation on the wire."""
     return wire.Confirmation(

@@ -75,24 +75,31 @@ def _ask_once(caller: Caller, intent: Intent) -> Confirmation | None:
 
 def _approved(known: Confirmation) -> Approval:
     if known.state == ConfirmationState.DENIED:
-        raise errors.AccessDenied(
-            words.denial(known), confirmationId=known.id, reason=known.reason or None
-        )
+        raise _denied(known)
     if known.state == ConfirmationState.OPEN:
         raise rows.required(known)
     return Approval(known.id)
+
+
+def _denied(known: Confirmation) -> errors.AccessDenied:
+    return errors.AccessDenied(
+        words.denial(known), confirmationId=known.id, reason=known.reason or None
+    )
 
 
 def use(granted: Approval | None) -> None:
     """Spend an approval in the transaction of what it allows, behind all locks but the effects'.
 
     Raises:
+        errors.AccessDenied: the person has withdrawn it meanwhile.
         ApprovalGone: another call was faster, its time ran out, or nobody was asked; nothing may
             be done on it.
     """
     if granted is None:
         return
     confirmation = rows.locked(granted.confirmation_id)
+    if confirmation is not None and confirmation.state == ConfirmationState.DENIED:
+        raise _denied(confirmation)
     if (
         confirmation is None
         or confirmation.state != ConfirmationState.APPROVED

@@ -21,6 +21,11 @@ from reservations.lifecycle import Effects
 from reservations.models import Confirmation, Reservation
 
 _APPROVED = (ConfirmationState.APPROVED, ConfirmationState.USED)
+#: What to do with one that is in another state than an answer starts from.
+_INSTEAD = {
+    ConfirmationState.OPEN: "It is open; deny it.",
+    ConfirmationState.APPROVED: "It is approved; withdraw that.",
+}
 
 Settle = Callable[[Confirmation, Reservation | None, Effects], None]
 
@@ -52,7 +57,7 @@ def approve(
             creating.approved(reservation, confirmation)
         rows.tell(effects, confirmation, "approved")
 
-    return _decide(known, settle, same=_APPROVED, if_match=if_match)
+    return _decide(known, settle, before=ConfirmationState.OPEN, same=_APPROVED, if_match=if_match)
 
 
 def deny(
@@ -68,7 +73,35 @@ def deny(
         errors.InvalidState: it was approved, or its time is over.
         errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``approve``.
     """
+    known = _look(caller, confirmation_id, "deny")
+    return _refuse(caller, known, reason, before=ConfirmationState.OPEN, if_match=if_match)
 
+
+def withdraw(
+    caller: Caller,
+    *,
+    confirmation_id: str,
+    reason: str = "",
+    if_match: frozenset[int] | None = None,
+) -> Confirmation:
+    """Take an approval back that the agent has not used: it is denied; again changes nothing.
+
+    Raises:
+        errors.InvalidState: it is not approved, the agent has used it, or its time is over.
+        errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``approve``.
+    """
+    known = _look(caller, confirmation_id, "withdraw")
+    return _refuse(caller, known, reason, before=ConfirmationState.APPROVED, if_match=if_match)
+
+
+def _refuse(
+    caller: Caller,
+    known: Confirmation,
+    reason: str,
+    *,
+    before: ConfirmationState,
+    if_match: frozenset[int] | None,
+) -> Confirmation:
     def settle(
         confirmation: Confirmation, reservation: Reservation | None, effects: Effects
     ) -> None:
@@ -78,8 +111,8 @@ def deny(
             creating.deny(reservation, confirmation, effects)
         rows.tell(effects, confirmation, "denied")
 
-    known = _look(caller, confirmation_id, "deny")
-    return _decide(known, settle, same=(ConfirmationState.DENIED,), if_match=if_match)
+    same = (ConfirmationState.DENIED,)
+    return _decide(known, settle, before=before, same=same, if_match=if_match)
 
 
 def _look(caller: Caller, confirmation_id: str, verb: str) -> Confirmation:
@@ -97,6 +130,7 @@ def _decide(
     known: Confirmation,
     settle: Settle,
     *,
+    before: ConfirmationState,
     same: tuple[ConfirmationState, ...],
     if_match: frozenset[int] | None,
 ) -> Confirmation:
@@ -109,7 +143,7 @@ def _decide(
         etags.require(confirmation.version, if_match)
         if confirmation.state in same:
             return confirmation
-        _require_open(confirmation)
+        _require(confirmation, before)
         if reservation is not None:
             assert reservation.state == ReservationState.AWAITING_CONFIRMATION
         effects = Effects()
@@ -118,10 +152,11 @@ def _decide(
     return confirmation
 
 
-def _require_open(confirmation: Confirmation) -> None:
-    state = str(confirmation.state)
-    if state != ConfirmationState.OPEN:
-        raise errors.InvalidState(f"It is {state}; that stays as it is.", state=state)
+def _require(confirmation: Confirmation, before: ConfirmationState) -> None:
+    state = ConfirmationState(confirmation.state)
+    if state != before:
+        why = _INSTEAD.get(state, f"It is {state}; that stays as it is.")
+        raise errors.InvalidState(why, state=str(state))
     if rows.is_overdue(confirmation):
         raise errors.InvalidState("Its time is over; the agent has to ask again.", state="expired")
 

@@ -35,9 +35,12 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     # Apart, so that a flood of others' hides nothing of one's own.
     others = rows.exclude(account_id=visitor.caller.account_id)
     awaiting = _cards(visitor, _awaiting(mine, visitor))
-    earlier = list(mine.exclude(pk__in=[each.id for each in awaiting])[:EARLIER_SHOWN_MAX])
+    approved = _cards(visitor, _live(mine, ConfirmationState.APPROVED, visitor))
+    above = [each.id for each in (*awaiting, *approved)]
+    earlier = list(mine.exclude(pk__in=above)[:EARLIER_SHOWN_MAX])
     page = Page(
         mine=tuple(awaiting),
+        approved=tuple(approved),
         others=tuple(_cards(visitor, _awaiting(others, visitor))),
         earlier=tuple(
             confirmations_page.row(each, about, now=visitor.now, zone=visitor.zone)
@@ -69,6 +72,19 @@ def approve(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> Htt
 
 @require_POST
 @visitors.required
+def withdraw(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
+    """Take back what was approved, and not done yet."""
+    reason = request.POST.get("reason", "")[:REASON_MAX]
+    try:
+        found = deciding.withdraw(visitor.caller, confirmation_id=confirmation_id, reason=reason)
+    except errors.InvalidState as refusal:
+        return _late(request, refusal)
+    messages.success(request, f"Withdrawn. {found.agent} may not do it any more.")
+    return redirect("confirmations")
+
+
+@require_POST
+@visitors.required
 def deny(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
     """Do not let the agent."""
     reason = request.POST.get("reason", "")[:REASON_MAX]
@@ -88,7 +104,13 @@ def _late(request: HttpRequest, refusal: errors.InvalidState) -> HttpResponse:
 
 def _awaiting(rows: QuerySet[Confirmation], visitor: Visitor) -> QuerySet[Confirmation]:
     """Those that can be answered, what lapses next first."""
-    live = rows.filter(state=ConfirmationState.OPEN, expires_at__gt=visitor.now)
+    return _live(rows, ConfirmationState.OPEN, visitor)
+
+
+def _live(
+    rows: QuerySet[Confirmation], state: ConfirmationState, visitor: Visitor
+) -> QuerySet[Confirmation]:
+    live = rows.filter(state=state, expires_at__gt=visitor.now)
     return live.order_by("expires_at", "pk")[:OPEN_SHOWN_MAX]
 
 

@@ -61,6 +61,7 @@ class Card:
     href: str
     approve_href: str
     deny_href: str
+    withdraw_href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What awaits who looks, what awaits others of the tenant, and what was before."""
+    """What awaits who looks and what they approved; what awaits others; and what was before."""
 
     mine: tuple[Card, ...]
+    approved: tuple[Card, ...]
     others: tuple[Card, ...]
     earlier: tuple[Row, ...]
 
@@ -97,8 +99,10 @@ def card(
     confirmation: Confirmation, about: About, *, decides: bool, now: datetime, zone: tzinfo
 ) -> Card:
     """All of one confirmation; ``decides`` says whether who looks is the person."""
-    is_open = confirmation.state == S.OPEN and confirmation.expires_at > now
+    is_live = confirmation.expires_at > now
+    is_open = is_live and confirmation.state == S.OPEN
     buttons = is_open and decides
+    withdraws = is_live and decides and confirmation.state == S.APPROVED
     abandoned = rows.is_abandoned(confirmation, now)
     effect = about.effect
     return Card(
@@ -108,13 +112,20 @@ def card(
         person=confirmation.account.username,
         chip=_chip(confirmation, now),
         asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
-        until=_until(confirmation, is_open, now),
+        until=_until(confirmation, is_open or withdraws, now),
         facts=tuple(_facts(confirmation, about, is_open=is_open, now=now, zone=zone)),
         quota=() if effect is None else pools.quota_lines(effect.usages, added=_added(effect)),
-        note=_note(confirmation, is_open=is_open, decides=decides, abandoned=abandoned),
+        note=_note(
+            confirmation,
+            is_open=is_open,
+            decides=decides,
+            withdraws=withdraws,
+            abandoned=abandoned,
+        ),
         href=reverse("confirmation", args=[confirmation.id]),
         approve_href=_href("approve", confirmation) if buttons and not abandoned else "",
         deny_href=_href("deny", confirmation) if buttons else "",
+        withdraw_href=_href("withdraw", confirmation) if withdraws else "",
     )
 
 
@@ -153,8 +164,8 @@ def _chip(confirmation: Confirmation, now: datetime) -> Chip:
     return CHIPS[S.EXPIRED if over else S(confirmation.state)]
 
 
-def _until(confirmation: Confirmation, is_open: bool, now: datetime) -> parts.Countdown:
-    if not is_open:
+def _until(confirmation: Confirmation, is_live: bool, now: datetime) -> parts.Countdown:
+    if not is_live:
         return parts.Countdown("")
     return parts.countdown(confirmation.expires_at, now=now, before="Expires in", after="Expired")
 
@@ -207,8 +218,10 @@ def _added(effect: Effect) -> dict[tuple[str, str | None, str | None], int]:
     return {usage.key: effect.charges.get(usage.resource, 0) for usage in effect.usages}
 
 
-def _note(confirmation: Confirmation, *, is_open: bool, decides: bool, abandoned: bool) -> str:
-    if is_open and abandoned:
+def _note(
+    confirmation: Confirmation, *, is_open: bool, decides: bool, withdraws: bool, abandoned: bool
+) -> str:
+    if (is_open or withdraws) and abandoned:
         return "The agent’s token has ended, so nothing can be done on this any more."
     if is_open and not decides:
         return f"Only {confirmation.account.username} decides on this."
@@ -217,4 +230,6 @@ def _note(confirmation: Confirmation, *, is_open: bool, decides: bool, abandoned
             "Approving does nothing by itself: the agent has to send its request again, and then it"
             " is done, once, as it stands here."
         )
+    if withdraws:
+        return "It is done when the agent sends its request again, unless you withdraw it before."
     return CHIPS[S(confirmation.state)].meaning

@@ -25,6 +25,7 @@ HELD = {
 FOR_PEOPLE = {
     ("POST", "/confirmations/<str:confirmation_id>/approve"),
     ("POST", "/confirmations/<str:confirmation_id>/deny"),
+    ("POST", "/confirmations/<str:confirmation_id>/withdraw"),
     ("POST", "/feeds"),
     ("POST", "/policies"),
     ("PUT", "/policies/<str:policy_id>"),

@@ -16,7 +16,7 @@ from django.http import HttpResponse
 from bettercompute import clock
 from reservations.models import Reservation
 from tests.api.test_foreign_ids import Theirs, made, path_of, theirs
-from tests.support import cast, conformance, make, valid_requests
+from tests.support import cast, conformance, delegates, make, valid_requests
 from tests.support.cast import Api
 from tests.support.examples import Recorder
 from tests.support.valid_requests import World
@@ -49,6 +49,8 @@ def ids_of(theirs: Theirs, alice: Api, template: str) -> dict[str, str]:
     ids = {"type_name": "reservation.placed", **theirs.ids}
     if template.endswith("/<str:reservation_id>/cancel"):
         ids["reservation_id"] = Reservation.objects.filter(series=ids["series_id"]).first().pk
+    if template.endswith("/withdraw"):
+        ids["confirmation_id"] = delegates.approved().pk
     return ids
 
 

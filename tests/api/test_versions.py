@@ -180,6 +180,7 @@ VERBS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("POST", f"{API}/series/<str:series_id>/skip"): ("series", SKIP),
     ("POST", f"{API}/confirmations/<str:confirmation_id>/approve"): ("confirmations", {}),
     ("POST", f"{API}/confirmations/<str:confirmation_id>/deny"): ("confirmations", {}),
+    ("POST", f"{API}/confirmations/<str:confirmation_id>/withdraw"): ("confirmations", {}),
     ("POST", f"{API}/nodes/<str:node_id>/cordon"): ("nodes", {}),
     ("POST", f"{API}/nodes/<str:node_id>/uncordon"): ("nodes", {}),
     ("POST", f"{API}/maintenance/<str:maintenance_id>/cancel"): ("maintenance", {}),
@@ -334,7 +335,8 @@ def test_the_version_that_is_meant_is_let_through(
         None: {},
     }[header]
     answer = send(world, method, template, **said)
-    if template.endswith("/<str:reservation_id>/cancel"):
-        cast.problem(answer, 409, "INVALID_STATE")  # it has started: judged behind the version
+    if template.endswith(("/<str:reservation_id>/cancel", "/withdraw")):
+        # It has started, or is not approved: judged behind the version.
+        cast.problem(answer, 409, "INVALID_STATE")
     else:
         assert answer.status_code in {200, 204}, answer.content

@@ -252,8 +252,9 @@ def _tried(caller: Caller, webhook_id: str) -> str:
 
 
 def _of_agents(alice: Caller, active: Reservation) -> dict[str, str]:
-    """What an agent asks, and a reservation that waits for the answer."""
-    asked = delegates.ask("alice", gpus=4)
+    """What an agent asks, was let and was denied, and a reservation that waits for the answer."""
+    asked, let = (delegates.ask("alice", gpus=gpus) for gpus in (4, 2))
+    deciding.approve(alice, confirmation_id=let.pk)
     deciding.deny(alice, confirmation_id=delegates.question("alice", active).pk, reason="not yet")
     return {
         "confirmations": "/confirmations",

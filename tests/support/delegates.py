@@ -13,6 +13,7 @@ from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.models import ApiToken
 from pools.models import Pool
 from reservations import admission, ending
+from reservations.confirming import deciding
 from reservations.models import Confirmation, Reservation
 from tests.support import cast, make
 from tests.support.cast import Api
@@ -80,3 +81,8 @@ def question(of: str = "alice", reservation: Reservation | None = None) -> Confi
     reservation = reservation or make.reservation(cast.caller(of), make.pool(), duration="8h")
     asker = agent(of, RELEASE)
     return refused(lambda: ending.release(asker.caller, reservation_id=reservation.pk))
+
+
+def approved(of: str = "alice") -> Confirmation:
+    """The same, approved and not done yet."""
+    return deciding.approve(cast.caller(of), confirmation_id=question(of).pk)

@@ -60,7 +60,7 @@ class Everything:
         return {
             "<str:token_id>": lambda _: cast.token("alice")[0].pk,
             "<str:feed_id>": lambda _: keeping.create(self.alice)[0].pk,
-            "<str:confirmation_id>": lambda _: delegates.question().pk,
+            "<str:confirmation_id>": self.confirmation,
             "<str:policy_id>": lambda _: self.policy(),
             "<str:reservation_id>": self.reservation,
             "<str:series_id>": lambda _: self.series,
@@ -96,6 +96,11 @@ class Everything:
             start = clock.now_ms() + 86_400_000
             return make.reservation(self.alice, self.pool, start=start).pk
         return make.active(self.alice, self.pool, leaseSeconds=600).pk
+
+    def confirmation(self, template: str) -> str:
+        """One that can be answered, or one whose answer can be withdrawn."""
+        made = delegates.approved if template.endswith("/withdraw") else delegates.question
+        return made().pk
 
     def policy(self) -> str:
         """Another one each time."""

@@ -51,6 +51,7 @@ def bodies(world: World) -> dict[tuple[str, str], dict[str, Any]]:
         ("POST", "/feeds/<str:feed_id>/revoke"): tenant,
         ("POST", "/confirmations/<str:confirmation_id>/approve"): tenant,
         ("POST", "/confirmations/<str:confirmation_id>/deny"): {**tenant, "reason": "too many"},
+        ("POST", "/confirmations/<str:confirmation_id>/withdraw"): {**tenant, "reason": "later"},
         ("POST", "/policies"): policy,
         ("PUT", "/policies/<str:policy_id>"): policy,
         ("POST", "/policies/dry-run"): {**tenant, "action": "compute:reservations:create"},

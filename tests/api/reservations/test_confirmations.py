@@ -82,7 +82,7 @@ def test_only_the_person_answers_and_only_admins_see_others():
     confirmation = delegates.question("bob")
     path, tenant = f"/confirmations/{confirmation.pk}", {"tenantId": cast.tenant().pk}
     alice, carol = cast.api("alice"), cast.api("carol")
-    for verb in ("approve", "deny"):
+    for verb in ("approve", "deny", "withdraw"):
         cast.problem(alice.post(f"{path}/{verb}", tenant), 403, "ACCESS_DENIED")
         cast.problem(carol.post(f"{path}/{verb}", tenant), 404, "NOT_FOUND")
         agent = delegates.agent("bob", RELEASE)
@@ -113,6 +113,7 @@ def test_an_agent_answers_nothing_mints_nothing_and_changes_no_policy():
     for answer in (
         agent.api.post(f"{path}/approve", tenant),
         agent.api.post(f"{path}/deny", tenant),
+        agent.api.post(f"{path}/withdraw", tenant),
         minted(agent.api, agent="child"),
         agent.api.post("/policies", policy),
         agent.api.post("/feeds", tenant),
@@ -122,6 +123,16 @@ def test_an_agent_answers_nothing_mints_nothing_and_changes_no_policy():
         assert problem["details"]["needs"] == "person"
     assert ApiToken.objects.count() == before
     assert agent.api.post(f"/tokens/{own.pk}/revoke", tenant).status_code == 200
+
+
+def test_withdrawing_is_in_the_audit_and_the_agent_reads_why():
+    confirmation = delegates.approved("bob")
+    path, tenant = f"/confirmations/{confirmation.pk}", {"tenantId": cast.tenant().pk}
+    answer = cast.api("bob").post(f"{path}/withdraw", {**tenant, "reason": "not today"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "denied")
+    assert answer.json()["reason"] == "not today"
+    entry = Entry.objects.get(action="compute:confirmations:withdraw")
+    assert (entry.outcome, entry.object_id) == ("allowed", confirmation.pk)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """One approval lets one act, however many come with it, and an answer is one answer (R36)."""
 
+import threading
+from contextlib import contextmanager
+from functools import partial
+
 import pytest
 
 from bettercompute import errors, failpoints, wiring
@@ -70,20 +74,24 @@ def test_two_first_calls_at_once_ask_one_question():
     assert Confirmation.objects.count() == 2
 
 
+def question(act):
+    """What an agent does once it may, and the id of what it has asked."""
+    if act == "create":
+        agent, pool = delegates.agent("alice", CREATE), make.pool()
+        wanted = make.request(agent.caller, pool)
+        call = partial(admission.admit, agent.caller, wanted, idempotency_key="k")
+    else:
+        agent = delegates.agent("alice", EXTEND)
+        made = make.reservation(cast.caller("alice"), make.pool(), duration="8h", leaseSeconds=600)
+        call = partial(renewal.renew, agent.caller, reservation_id=made.pk)
+    assert outcome(call) == "CONFIRMATION_REQUIRED"
+    return call, Confirmation.objects.get().pk
+
+
 @pytest.mark.parametrize("act", ["create", "renew"])
 def test_approving_and_denying_at_once_leaves_one_answer(act):
     alice = cast.caller("alice")
-    if act == "create":
-        agent, pool = delegates.agent("alice", CREATE), make.pool()
-        call = lambda: admission.admit(  # noqa: E731
-            agent.caller, make.request(agent.caller, pool), idempotency_key="k"
-        )
-    else:
-        agent = delegates.agent("alice", EXTEND)
-        made = make.reservation(alice, make.pool(), duration="8h", leaseSeconds=600)
-        call = lambda: renewal.renew(agent.caller, reservation_id=made.pk)  # noqa: E731
-    assert outcome(call) == "CONFIRMATION_REQUIRED"
-    key = Confirmation.objects.get().pk
+    call, key = question(act)
     said = sessions.race(
         *[lambda: outcome(lambda: deciding.approve(alice, confirmation_id=key))] * 2,
         *[lambda: outcome(lambda: deciding.deny(alice, confirmation_id=key))] * 2,
@@ -94,6 +102,58 @@ def test_approving_and_denying_at_once_leaves_one_answer(act):
         wins, loses = loses, wins
     assert (wins, loses) == (["done"] * 2, ["INVALID_STATE"] * 2)
     assert outcome(call) == ("done" if state == "approved" else "ACCESS_DENIED")
+    assert invariants.violations() == []
+
+
+@contextmanager
+def looked(act, key, meet):
+    """What the agent calls has found the approval, and comes to ``meet`` before it acts on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if act == "create":
+            failpoints.arm(Failpoint.PLACEMENT_PLANNED, meet)
+        else:
+            patch.setattr(asking, "approval", lambda *_: (meet(), Approval(key))[1])
+        yield
+        failpoints.disarm()
+
+
+@pytest.mark.parametrize("act", ["create", "renew"])
+def test_withdrawing_and_acting_at_once_leaves_one_of_both(act):
+    alice = cast.caller("alice")
+    call, key = question(act)
+    deciding.approve(alice, confirmation_id=key)
+    gate = threading.Barrier(3)
+
+    def meet():
+        gate.wait(timeout=races.GATE_SECONDS_MAX)
+
+    def withdraw():
+        meet()
+        deciding.withdraw(alice, confirmation_id=key)
+
+    with looked(act, key, meet):
+        done, *withdrawn = sessions.race(lambda: outcome(call), *[lambda: outcome(withdraw)] * 2)
+    state = Confirmation.objects.get().state
+    if state == "used":
+        assert (done, withdrawn) == ("done", ["INVALID_STATE"] * 2)
+        assert outcome(lambda: deciding.withdraw(alice, confirmation_id=key)) == "INVALID_STATE"
+    else:
+        assert (state, done, withdrawn) == ("denied", "ACCESS_DENIED", ["done"] * 2)
+        assert outcome(call) == "ACCESS_DENIED"
+    assert invariants.violations() == []
+
+
+@pytest.mark.parametrize("act", ["create", "renew"])
+def test_what_is_withdrawn_between_the_look_and_the_act_is_not_done(act):
+    call, key = question(act)
+    alice = cast.caller("alice")
+    deciding.approve(alice, confirmation_id=key)
+    before = Reservation.objects.get().version
+    with looked(act, key, lambda: deciding.withdraw(alice, confirmation_id=key)):
+        assert outcome(call) == "ACCESS_DENIED"
+    made = Reservation.objects.get()
+    assert made.state == "denied" if act == "create" else made.version == before
+    assert Confirmation.objects.get().state == "denied"
     assert invariants.violations() == []
 
 

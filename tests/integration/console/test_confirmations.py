@@ -90,6 +90,25 @@ def test_approving_and_denying_by_the_buttons(alice, agent):
     assert Confirmation.objects.get(pk=first.pk).state == "used"
 
 
+def test_an_approval_is_withdrawn_by_its_button(alice, agent):
+    confirmation = ask(agent, make.pool())
+    empty = alice.get("/confirmations").content.decode()
+    assert "Approved, and not done yet" not in empty
+    press(alice, confirmation, "approve")
+    shown = text(alice.get(f"/confirmations/{confirmation.pk}"))
+    assert "unless you withdraw it before" in shown
+    withdrawn = press(alice, confirmation, "withdraw", reason="not today")
+    assert "Withdrawn. trainer may not do it any more." in text(withdrawn)
+    assert "not today" in text(withdrawn)
+    assert f"/confirmations/{confirmation.pk}/withdraw" not in withdrawn.content.decode()
+    assert Reservation.objects.get().state == "denied"
+
+
+def test_where_nothing_waits_it_says_how_to_let_a_program_act(alice):
+    page = alice.get("/confirmations").content.decode()
+    assert 'href="/tokens/new"' in page
+
+
 def test_what_is_asked_of_a_reservation_says_of_which_and_what_comes_of_it(alice, clock):
     agent, pool = delegates.agent("alice", EXTEND, RELEASE, SHARE), make.pool()
     made = make.reservation(cast.caller("alice"), pool, duration="8h")

@@ -81,6 +81,48 @@ def test_a_denied_create_stays_denied_and_says_why(alice):
     assert invariants.violations() == []
 
 
+@pytest.mark.parametrize("confirm", [CREATE, RELEASE])
+def test_an_approval_can_be_withdrawn_until_it_is_used(clock, alice, confirm):
+    agent, pool = delegates.agent("alice", confirm), make.pool()
+    made = make.reservation(alice, pool, duration="8h")
+    acts = {
+        CREATE: lambda: create(agent, pool),
+        RELEASE: lambda: ending.release(agent.caller, reservation_id=made.pk),
+    }
+    key = refused(acts[confirm]).pk
+    with pytest.raises(errors.InvalidState, match="deny it"):
+        deciding.withdraw(alice, confirmation_id=key)
+    deciding.approve(alice, confirmation_id=key)
+    with pytest.raises(errors.InvalidState, match="withdraw that"):
+        deciding.deny(alice, confirmation_id=key)
+    withdrawn = deciding.withdraw(alice, confirmation_id=key, reason="not  before noon.")
+    assert deciding.withdraw(alice, confirmation_id=key).version == withdrawn.version
+    assert (withdrawn.state, withdrawn.reason) == ("denied", "not before noon.")
+    assert told(withdrawn)[1:] == ["confirmation.approved", "confirmation.denied"]
+    for _ in range(2):
+        with pytest.raises(errors.AccessDenied, match="denied this: not before noon"):
+            acts[confirm]()
+    with pytest.raises(errors.InvalidState, match="It is denied"):
+        deciding.approve(alice, confirmation_id=key)
+    assert Reservation.objects.get(pk=made.pk).state == "placed"
+    assert invariants.violations() == []
+
+
+@pytest.mark.parametrize("passes", ["used", "expired"])
+def test_what_was_done_or_is_over_is_not_withdrawn(clock, alice, passes):
+    agent = delegates.agent("alice", RELEASE)
+    made = make.reservation(alice, make.pool(), duration="8h")
+    key = refused(lambda: ending.release(agent.caller, reservation_id=made.pk)).pk
+    deciding.approve(alice, confirmation_id=key)
+    if passes == "used":
+        ending.release(agent.caller, reservation_id=made.pk)
+    else:
+        clock.advance("30m")
+    with pytest.raises(errors.InvalidState) as caught:
+        deciding.withdraw(alice, confirmation_id=key)
+    assert caught.value.details["state"] == passes
+
+
 @pytest.mark.parametrize("approved", [False, True])
 def test_after_the_deadline_a_late_retry_finds_it_expired(clock, alice, approved):
     agent, pool = delegates.agent("alice", CREATE), make.pool()
