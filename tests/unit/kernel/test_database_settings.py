@@ -23,8 +23,11 @@ def silent() -> Iterator[int]:
             except OSError:
                 return
 
-        threading.Thread(target=accept, daemon=True).start()
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
         yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)  # closing alone would not wake who accepts
+        accepting.join()
         for each in kept:
             each.close()
 
