@@ -10,6 +10,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NewType
 
 TenantId = NewType("TenantId", str)
@@ -48,6 +49,8 @@ PREFIXES = (
     "own",  # one process, as an owner of leases
 )
 
+SECRET_BYTES = 32
+
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -57,6 +60,19 @@ def new(prefix: str) -> str:
     number = _draw()
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(digits)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An id, and what a secret is made of, drawn before there is what will have them."""
+
+    id: str
+    secret: bytes = field(repr=False)
+
+
+def drawn(prefix: str) -> Drawn:
+    """A fresh id, and bytes that nobody can guess."""
+    return Drawn(new(prefix), secrets.token_bytes(SECRET_BYTES))
 
 
 def prefix(text: str) -> str:

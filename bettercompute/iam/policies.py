@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Length
 
-from bettercompute import sql
+from bettercompute import ids, sql
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.errors import Conflict, InvalidInput, NotFound, PreconditionFailed
@@ -71,8 +71,10 @@ def validate(text: str, *, platform: bool = False) -> None:
             )
 
 
-def create(caller: Caller, *, draft: Draft, platform: bool = False) -> Policy:
-    """Store a new policy of the caller's tenant, or of the platform.
+def create(
+    caller: Caller, *, draft: Draft, platform: bool = False, policy_id: str | None = None
+) -> Policy:
+    """Store a new policy of the caller's tenant, or of the platform; perhaps with an id given.
 
     Raises:
         AccessDenied: the caller is no admin of the tenant, or no operator for the platform's.
@@ -85,7 +87,11 @@ def create(caller: Caller, *, draft: Draft, platform: bool = False) -> Policy:
     with _name_taken_is_conflict(draft), transaction.atomic(durable=True):
         _require_room(tenant_id, draft, replaced=None)
         policy = Policy(
-            tenant_id=tenant_id, name=draft.name, text=draft.text, enabled=draft.enabled
+            id=policy_id or ids.new("pol"),
+            tenant_id=tenant_id,
+            name=draft.name,
+            text=draft.text,
+            enabled=draft.enabled,
         )
         policy.save(force_insert=True)
         policy.refresh_from_db(fields=["created_at"])

@@ -8,14 +8,13 @@ import base64
 import hashlib
 import hmac
 import re
-import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
 
-from bettercompute import acts, clock, sql
+from bettercompute import acts, clock, ids, sql
 from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.errors import InvalidInput, NotFound, Unauthenticated
@@ -23,11 +22,11 @@ from bettercompute.iam import access, delegation
 from bettercompute.iam.callers import Caller, Identity, Seat
 from bettercompute.iam.delegation import Delegation
 from bettercompute.iam.models import Account, ApiToken, Tenant
+from bettercompute.ids import Drawn
 
 TOKENS = sql.load(__package__, "tokens")
 
 NAME_MAX = 100
-SECRET_BYTES = 32
 USE = "iam:tokens:use"
 _SHAPE = re.compile(r"bct_([0-9a-z]{26})_([a-z2-7]{52})\Z")
 # Compared against when there is no such token, so that both answers take the same steps.
@@ -50,14 +49,16 @@ def mint(
     expires_at: datetime | None = None,
     requests_per_second: int | None = None,
     delegated: Delegation | None = None,
+    drawn: Drawn | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token for an account at a tenant, and its plaintext, which is never shown again."""
-    secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=").lower()
+    drawn = drawn or ids.drawn("tok")
     token = ApiToken(
+        id=drawn.id,
         tenant=tenant,
         account=account,
         name=name,
-        secret_hash=_hash(secret),
+        secret_hash=_hash(_secret(drawn)),
         expires_at=expires_at,
         requests_per_second=requests_per_second,
         agent="" if delegated is None else delegated.agent,
@@ -65,7 +66,16 @@ def mint(
     )
     token.save(force_insert=True)
     token.refresh_from_db(fields=["created_at"])
-    return token, f"bct_{token.pk.removeprefix('tok_')}_{secret}"
+    return token, plaintext(drawn)
+
+
+def plaintext(drawn: Drawn) -> str:
+    """A token's text."""
+    return f"bct_{drawn.id.removeprefix('tok_')}_{_secret(drawn)}"
+
+
+def _secret(drawn: Drawn) -> str:
+    return base64.b32encode(drawn.secret).decode().rstrip("=").lower()
 
 
 def find(plaintext: str) -> Found:
@@ -125,6 +135,7 @@ def create(
     expires_at: datetime | None = None,
     requests_per_second: int | None = None,
     delegated: Delegation | None = None,
+    drawn: Drawn | None = None,
 ) -> tuple[ApiToken, str]:
     """A token for the caller's own account at the caller's tenant; with a delegation, an agent's.
 
@@ -143,13 +154,14 @@ def create(
     account = Account.objects.get(pk=caller.account_id)
     tenant = Tenant.objects.get(pk=caller.tenant_id)
     with transaction.atomic():
-        token, plaintext = mint(
+        token, text = mint(
             account,
             tenant,
             name=name,
             expires_at=expires_at,
             requests_per_second=requests_per_second,
             delegated=delegated,
+            drawn=drawn,
         )
         entries.record(
             "iam:tokens:create",
@@ -158,7 +170,7 @@ def create(
             until=expires_at,
             **_told(delegated),
         )
-    return token, plaintext
+    return token, text
 
 
 def revoke(caller: Caller, token_id: str) -> ApiToken:

@@ -3,8 +3,11 @@
 On the way the secret lies in no row and no session, but in a signed cookie of the browser that
 asked for it: sent to that one page, for a minute, and taken away with the first answer. So neither
 a reload nor Back makes another secret or brings this one again; static/js/once.js takes it off a
-page that is left, which a browser may keep in memory.
+page that is left, which a browser may keep in memory. The session remembers, by their hashes, the
+last secrets that were shown: a form that is sent again still knows its own (``once``).
 """
+
+import hashlib
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -14,11 +17,15 @@ from bettercompute.pages.visitors import Visitor
 
 COOKIE = "shown-once"
 SECONDS = 60
+SHOWN = "shown-once"  # in the session: hashes of what was shown
+REMEMBERED = 50
 
 
-def lead_to(path: str, *, secret: str, visitor: Visitor) -> HttpResponse:
-    """To the page of this path, which shows this visitor the secret."""
+def lead_to(request: HttpRequest, path: str, *, secret: str, visitor: Visitor) -> HttpResponse:
+    """To the page of this path, which shows this visitor the secret if it has not been shown."""
     response = redirect(path)
+    if _hash(secret) in request.session.get(SHOWN, []):
+        return response
     response.set_signed_cookie(
         COOKIE,
         secret,
@@ -35,7 +42,11 @@ def lead_to(path: str, *, secret: str, visitor: Visitor) -> HttpResponse:
 def take(request: HttpRequest, *, visitor: Visitor) -> str:
     """The secret that this page is to show now; empty where there is none. Then ``forget`` it."""
     salt = _salt(request.path, visitor)
-    return request.get_signed_cookie(COOKIE, default="", salt=salt, max_age=SECONDS) or ""
+    secret = request.get_signed_cookie(COOKIE, default="", salt=salt, max_age=SECONDS) or ""
+    if secret:
+        shown = [*request.session.get(SHOWN, []), _hash(secret)]
+        request.session[SHOWN] = shown[-REMEMBERED:]
+    return secret
 
 
 def forget(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -43,6 +54,10 @@ def forget(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     if COOKIE in request.COOKIES:
         response.delete_cookie(COOKIE, path=request.path, samesite="Strict")
     return response
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _salt(path: str, visitor: Visitor) -> str:

@@ -53,11 +53,15 @@ def render(
     *,
     section: str = "",
     part: str = "",
+    once: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """The whole page, or only its ``part`` when HTMX asks for that."""
+    """The whole page, or only its ``part`` when HTMX asks for that.
+
+    ``once`` is the key of a form that makes something (``pages.once``).
+    """
     fragment = bool(part) and request.headers.get("HX-Request") == "true"
-    context = {"page": page, "shell": shell(request, section)}
+    context = {"page": page, "shell": shell(request, section), "once": once}
     response = render_template(request, part if fragment else template, context, status=status)
     response["Vary"] = "HX-Request, Cookie"
     response["Cache-Control"] = "no-store, private"

@@ -10,16 +10,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from bettercompute import acts, errors
-from bettercompute.pages import onetime, rendering, visitors
+from bettercompute.iam.callers import Caller
+from bettercompute.ids import Drawn
+from bettercompute.pages import once, onetime, rendering, visitors
 from bettercompute.pages.parts import Notice, Question
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire import webhooks as wire
-from outbox.webhooks import endpoints, form, pages, queries, resending
+from outbox.webhooks import endpoints, form, pages, queries, resending, signing
 from outbox.webhooks.endpoints import Draft
 from outbox.webhooks.form import Form
 from outbox.webhooks.queries import Filters
 
 SECTION = "webhooks"
+PREFIX = "whk"
 SHOWN_MAX = 200  # more than there may be of one tenant
 DELIVERIES_SHOWN = 25
 _SPANS = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "3d": timedelta(days=3)}
@@ -44,17 +47,25 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """The form of a new one; a post makes it and leads to its page, which shows its secret once."""
     if request.method != "POST":
-        return _form(request, form.empty())
+        return _form(request, form.empty(), once=once.fresh(PREFIX, visitor))
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
-        made, secret = endpoints.create(
-            visitor.caller,
-            Draft(wanted.url, wanted.description, wanted.event_types, wanted.subject),
-            platform=wanted.scope == "platform",
+        drawn = once.require(request, PREFIX, visitor).drawn
+        once.make(
+            request,
+            exists=endpoints.visible(visitor.caller).filter(pk=drawn.id).exists,
+            create=lambda: _make(visitor.caller, wanted, drawn),
         )
     except errors.InvalidInput as refusal:
-        return _form(request, form.refused(request.POST, refusal), status=400)
-    return onetime.lead_to(reverse("webhook", args=[made.pk]), secret=secret, visitor=visitor)
+        shown, key = form.refused(request.POST, refusal), once.kept(request, PREFIX, visitor)
+        return _form(request, shown, once=key, status=400)
+    here = reverse("webhook", args=[drawn.id])
+    return onetime.lead_to(request, here, secret=signing.of(drawn.secret), visitor=visitor)
+
+
+def _make(caller: Caller, wanted: wire.WebhookCreate, drawn: Drawn) -> None:
+    draft = Draft(wanted.url, wanted.description, wanted.event_types, wanted.subject)
+    endpoints.create(caller, draft, platform=wanted.scope == "platform", drawn=drawn)
 
 
 @require_safe
@@ -107,7 +118,7 @@ def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespo
             refusal = error.message
         else:
             here = reverse("webhook", args=[webhook_id])
-            return onetime.lead_to(here, secret=secret, visitor=visitor)
+            return onetime.lead_to(request, here, secret=secret, visitor=visitor)
     shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
     return _question(request, pages.rotation(shown, refusal=refusal))
 
@@ -245,10 +256,17 @@ def _delivery(
 
 
 def _form(
-    request: HttpRequest, shown: Form, *, webhook: wire.Webhook | None = None, status: int = 200
+    request: HttpRequest,
+    shown: Form,
+    *,
+    webhook: wire.Webhook | None = None,
+    once: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     page = pages.Editing(shown, webhook)
-    return rendering.render(request, "webhooks/form.html", page, section=SECTION, status=status)
+    return rendering.render(
+        request, "webhooks/form.html", page, section=SECTION, once=once, status=status
+    )
 
 
 def _question(request: HttpRequest, page: Question) -> HttpResponse:

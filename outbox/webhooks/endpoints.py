@@ -19,6 +19,7 @@ from bettercompute.audit import entries
 from bettercompute.iam import access, decisions
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes
+from bettercompute.ids import Drawn
 from bettercompute.states import ENDPOINT, EndpointState
 from bettercompute.web import etags
 from outbox import catalog, events
@@ -75,7 +76,12 @@ def get(caller: Caller, endpoint_id: str, *, action: str = READ) -> WebhookEndpo
 
 
 def create(
-    caller: Caller, draft: Draft, *, platform: bool = False, enabled: bool = True
+    caller: Caller,
+    draft: Draft,
+    *,
+    platform: bool = False,
+    enabled: bool = True,
+    drawn: Drawn | None = None,
 ) -> tuple[WebhookEndpoint, str]:
     """A new endpoint, and the secret that signs what it is sent, which is never shown again.
 
@@ -84,7 +90,8 @@ def create(
         errors.AccessDenied: a policy denies it, or the platform's are not the caller's business.
         TooManyWebhooks: there are as many as there may be.
     """
-    endpoint_id, secret = ids.new("whk"), signing.fresh()
+    drawn = drawn or ids.drawn("whk")
+    endpoint_id, secret = drawn.id, signing.of(drawn.secret)
     tenant_id = None if platform else caller.tenant_id
     if platform:
         access.require_operator(caller)

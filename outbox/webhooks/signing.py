@@ -25,7 +25,12 @@ SIGNATURE_HEADER = "webhook-signature"
 
 def fresh() -> str:
     """A new secret, in the form in which receivers take it: ``whsec_`` and the key in base64."""
-    return SECRET_PREFIX + base64.b64encode(randomness.token_bytes(KEY_BYTES)).decode()
+    return of(randomness.token_bytes(KEY_BYTES))
+
+
+def of(key: bytes) -> str:
+    """The secret that this key is."""
+    return SECRET_PREFIX + base64.b64encode(key).decode()
 
 
 def headers(

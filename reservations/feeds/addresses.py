@@ -1,17 +1,17 @@
 """The secret part of a feed's address: ``bcf_<id>_<secret>``, shown once, kept only as a hash.
 
 The secret has 256 random bits, as an API token's. The id finds the row, so the secret itself is
-compared once and in constant time. Pure but for the system's randomness.
+compared once and in constant time. Pure.
 """
 
 import base64
 import hashlib
 import hmac
 import re
-import secrets
 from dataclasses import dataclass
 
-SECRET_BYTES = 32
+from bettercompute.ids import Drawn
+
 PREFIX = "cal_"
 _SHAPE = re.compile(r"bcf_([0-9a-z]{26})_([a-z2-7]{52})\Z")
 # Compared against when there is no such feed, so that both answers take the same steps.
@@ -35,10 +35,9 @@ class Address:
         return f"bcf_{self.feed_id.removeprefix(PREFIX)}_{self.secret}"
 
 
-def fresh(feed_id: str) -> Address:
-    """An address that nobody can guess."""
-    drawn = base64.b32encode(secrets.token_bytes(SECRET_BYTES))
-    return Address(feed_id, drawn.decode().rstrip("=").lower())
+def of(drawn: Drawn) -> Address:
+    """The address that is made of an id and of bytes that nobody can guess."""
+    return Address(drawn.id, base64.b32encode(drawn.secret).decode().rstrip("=").lower())
 
 
 def read(text: str) -> Address | None:

@@ -7,14 +7,15 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from bettercompute import acts
-from bettercompute.pages import moments, onetime, parts, rendering, visitors
+from bettercompute import acts, errors
+from bettercompute.pages import moments, once, onetime, parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from pools import supply
-from reservations.feeds import keeping, serving
+from reservations.feeds import addresses, keeping, serving
 from reservations.models import CalendarFeed
 
 SHOWN_MAX = 200
+PREFIX = "cal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,12 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     notice = None
     if request.method == "POST":
         try:
-            _, address = keeping.create(visitor.caller, pool_id=request.POST.get("pool") or None)
-        except keeping.TooManyFeeds as refusal:
+            url = _make(request, visitor)
+        except (keeping.TooManyFeeds, errors.InvalidInput) as refusal:
             acts.refused(refusal)
             notice = parts.Notice("No feed was made", refusal.message, "red")
         else:
-            url = serving.url(request, address)
-            return onetime.lead_to(request.path, secret=url, visitor=visitor)
+            return onetime.lead_to(request, request.path, secret=url, visitor=visitor)
     url = onetime.take(request, visitor=visitor)
     live = keeping.visible(visitor.caller).filter(revoked_at=None)[:SHOWN_MAX]
     pools = [(one.id, f"Bookings in {one.access.name}") for one in supply.bookable(visitor.caller)]
@@ -63,9 +63,27 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     )
     status = 409 if notice else 200
     answer = rendering.render(
-        request, "reservations/feeds.html", page, section="calendar-feeds", status=status
+        request,
+        "reservations/feeds.html",
+        page,
+        section="calendar-feeds",
+        once=once.kept(request, PREFIX, visitor),
+        status=status,
     )
     return onetime.forget(request, answer)
+
+
+def _make(request: HttpRequest, visitor: Visitor) -> str:
+    """Make the feed that the form asks for; its address."""
+    drawn = once.require(request, PREFIX, visitor).drawn
+    once.make(
+        request,
+        exists=keeping.visible(visitor.caller).filter(pk=drawn.id).exists,
+        create=lambda: keeping.create(
+            visitor.caller, pool_id=request.POST.get("pool") or None, drawn=drawn
+        ),
+    )
+    return serving.url(request, addresses.of(drawn).text)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

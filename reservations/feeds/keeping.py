@@ -13,6 +13,7 @@ from bettercompute.acts import Thing
 from bettercompute.audit import entries
 from bettercompute.iam import access, callers
 from bettercompute.iam.callers import Caller
+from bettercompute.ids import Drawn
 from pools import catalogue
 from reservations.feeds import addresses
 from reservations.models import CalendarFeed
@@ -37,7 +38,9 @@ class Opened:
     pool_id: str | None
 
 
-def create(caller: Caller, *, pool_id: str | None = None) -> tuple[CalendarFeed, str]:
+def create(
+    caller: Caller, *, pool_id: str | None = None, drawn: Drawn | None = None
+) -> tuple[CalendarFeed, str]:
     """A feed for the caller, and the secret part of its address, which is never shown again.
 
     Raises:
@@ -48,7 +51,7 @@ def create(caller: Caller, *, pool_id: str | None = None) -> tuple[CalendarFeed,
     access.require_person(caller)
     if pool_id is not None:
         catalogue.access_pool(caller, pool_id)
-    address = addresses.fresh(ids.new("cal"))
+    address = addresses.of(drawn or ids.drawn("cal"))
     with transaction.atomic():
         made = FEEDS.run(
             "make",

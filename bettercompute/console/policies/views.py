@@ -12,7 +12,7 @@ from bettercompute.console.policies.pages import Editing
 from bettercompute.iam import access, api, cedar, policies
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.policies import Draft
-from bettercompute.pages import rendering, visitors
+from bettercompute.pages import once, rendering, visitors
 from bettercompute.pages.parts import Notice
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire import iam as wire
@@ -21,6 +21,7 @@ from reservations import dryrun
 from reservations.pages import calendar
 
 SECTION = "policies"
+PREFIX = "pol"
 # A text is not lost where it cannot be tried, the pool being gone perhaps.
 _UNTRIED = (errors.InvalidInput, errors.AccessDenied, errors.NotFound, errors.Unavailable)
 
@@ -54,17 +55,26 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         shown = form.empty(pools)
         if start is not None:
             shown = form.empty(pools, name=start.name, text=start.text)
-        return _editing(request, pages.editing(shown, examples=examples))
+        return _editing(request, visitor, pages.editing(shown, examples=examples))
     if request.POST.get("do") == "try":
         return _trial(request, visitor, None, pools)
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
-        made = policies.create(visitor.caller, draft=_draft(wanted))
+        policy_id = once.require(request, PREFIX, visitor).drawn.id
+        once.make(
+            request,
+            exists=policies.visible(visitor.caller).filter(pk=policy_id).exists,
+            create=lambda: _make(request, visitor.caller, wanted, policy_id),
+        )
     except (errors.InvalidInput, errors.Conflict) as refusal:
-        shown = form.refused(request.POST, refusal, pools)
-        return _editing(request, pages.editing(shown, examples=examples), status=refusal.status)
+        page = pages.editing(form.refused(request.POST, refusal, pools), examples=examples)
+        return _editing(request, visitor, page, status=refusal.status)
+    return redirect("policy", policy_id)
+
+
+def _make(request: HttpRequest, caller: Caller, wanted: wire.PolicyWrite, policy_id: str) -> None:
+    made = policies.create(caller, draft=_draft(wanted), policy_id=policy_id)
     messages.success(request, f"{made.name} is saved: {_effect(made.enabled)}")
-    return redirect("policy", made.pk)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -76,7 +86,7 @@ def detail(request: HttpRequest, visitor: Visitor, policy_id: str) -> HttpRespon
         return _reading(request, visitor, stored)
     pools = _pools(visitor.caller)
     if request.method != "POST":
-        return _editing(request, pages.editing(form.of(stored, pools), policy=stored))
+        return _editing(request, visitor, pages.editing(form.of(stored, pools), policy=stored))
     if request.POST.get("do") == "try":
         return _trial(request, visitor, stored, pools)
     return _save(request, visitor, stored, pools)
@@ -119,15 +129,19 @@ def _save(
         )
     except errors.PreconditionFailed as refusal:
         acts.refused(refusal)
-        return _overtaken(request, stored, pools)
+        return _overtaken(request, visitor, stored, pools)
     except (errors.InvalidInput, errors.Conflict) as refusal:
         shown = form.refused(request.POST, refusal, pools)
-        return _editing(request, pages.editing(shown, policy=stored), status=refusal.status)
+        return _editing(
+            request, visitor, pages.editing(shown, policy=stored), status=refusal.status
+        )
     messages.success(request, f"{saved.name} is saved: {_effect(saved.enabled)}")
     return redirect("policy", stored.id)
 
 
-def _overtaken(request: HttpRequest, stored: wire.Policy, pools: Pools) -> HttpResponse:
+def _overtaken(
+    request: HttpRequest, visitor: Visitor, stored: wire.Policy, pools: Pools
+) -> HttpResponse:
     """Somebody else has saved it since: both texts, and saving again means this one."""
     notice = Notice(
         "Nothing was saved: somebody else changed it since you opened it",
@@ -135,7 +149,7 @@ def _overtaken(request: HttpRequest, stored: wire.Policy, pools: Pools) -> HttpR
     )
     shown = form.given(request.POST, pools, version=str(stored.version))
     page = pages.editing(shown, policy=stored, notice=notice, stored=stored.text)
-    return _editing(request, page, status=412)
+    return _editing(request, visitor, page, status=412)
 
 
 def _trial(
@@ -150,13 +164,13 @@ def _trial(
         acts.refused(refusal)
         shown = form.refused(request.POST, refusal, pools)
         page = pages.editing(shown, policy=stored, examples=examples)
-        return _editing(request, page, status=refusal.status)
+        return _editing(request, visitor, page, status=refusal.status)
     denied = verdict.recent.denied if verdict.recent else []
     owners = calendar.named(owner_ids={each.owner_identity_id for each in denied}).owners
     trial = pages.trial(verdict, owners, visitor.reader)
     shown = form.given(request.POST, pools)
     page = pages.editing(shown, policy=stored, examples=examples, trial=trial)
-    return _editing(request, page)
+    return _editing(request, visitor, page)
 
 
 def _switch(
@@ -178,8 +192,13 @@ def _reading(request: HttpRequest, visitor: Visitor, stored: wire.Policy) -> Htt
     return rendering.render(request, "policies/read.html", page, section=SECTION)
 
 
-def _editing(request: HttpRequest, page: Editing, *, status: int = 200) -> HttpResponse:
-    return rendering.render(request, "policies/form.html", page, section=SECTION, status=status)
+def _editing(
+    request: HttpRequest, visitor: Visitor, page: Editing, *, status: int = 200
+) -> HttpResponse:
+    key = once.kept(request, PREFIX, visitor) if page.policy is None else ""
+    return rendering.render(
+        request, "policies/form.html", page, section=SECTION, once=key, status=status
+    )
 
 
 def _pools(caller: Caller) -> Pools:

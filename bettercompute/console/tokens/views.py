@@ -8,13 +8,16 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from bettercompute import clock, errors
 from bettercompute.console.tokens import form, pages
-from bettercompute.console.tokens.form import Form
+from bettercompute.console.tokens.form import Form, Wanted
 from bettercompute.iam import api, delegation, tokens
-from bettercompute.pages import onetime, rendering, visitors
+from bettercompute.iam.callers import Caller
+from bettercompute.ids import Drawn
+from bettercompute.pages import once, onetime, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 
 SECTION = "tokens"
 SHOWN_MAX = 50
+PREFIX = "tok"
 
 
 @require_safe
@@ -43,23 +46,33 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """The form of a new one; a post makes it and leads to its page, which shows its text once."""
     if request.method != "POST":
-        return _form(request, form.empty())
+        return _form(request, visitor, form.empty())
     try:
         wanted = form.read(
             request.POST, tenant_id=visitor.caller.tenant_id, now_ms=clock.to_ms(visitor.now)
         )
-        until = wanted.token.expires_at
-        token, plaintext = tokens.create(
-            visitor.caller,
-            name=wanted.token.name,
-            expires_at=None if until is None else clock.from_ms(until),
-            requests_per_second=wanted.requests_per_second,
-            delegated=delegation.asked(wanted.token.delegation),
+        drawn = once.require(request, PREFIX, visitor).drawn
+        once.make(
+            request,
+            exists=tokens.visible(visitor.caller).filter(pk=drawn.id).exists,
+            create=lambda: _make(visitor.caller, wanted, drawn),
         )
     except errors.InvalidInput as refusal:
-        return _form(request, form.refused(request.POST, refusal), status=400)
-    here = reverse("token", args=[token.pk])
-    return onetime.lead_to(here, secret=plaintext, visitor=visitor)
+        return _form(request, visitor, form.refused(request.POST, refusal), status=400)
+    here = reverse("token", args=[drawn.id])
+    return onetime.lead_to(request, here, secret=tokens.plaintext(drawn), visitor=visitor)
+
+
+def _make(caller: Caller, wanted: Wanted, drawn: Drawn) -> None:
+    until = wanted.token.expires_at
+    tokens.create(
+        caller,
+        name=wanted.token.name,
+        expires_at=None if until is None else clock.from_ms(until),
+        requests_per_second=wanted.requests_per_second,
+        delegated=delegation.asked(wanted.token.delegation),
+        drawn=drawn,
+    )
 
 
 @require_safe
@@ -92,5 +105,14 @@ def revoke(request: HttpRequest, visitor: Visitor, token_id: str) -> HttpRespons
     return rendering.render(request, "components/confirm.html", page, section=SECTION)
 
 
-def _form(request: HttpRequest, shown: Form, *, status: int = 200) -> HttpResponse:
-    return rendering.render(request, "tokens/form.html", shown, section=SECTION, status=status)
+def _form(
+    request: HttpRequest, visitor: Visitor, shown: Form, *, status: int = 200
+) -> HttpResponse:
+    return rendering.render(
+        request,
+        "tokens/form.html",
+        shown,
+        section=SECTION,
+        once=once.kept(request, PREFIX, visitor),
+        status=status,
+    )

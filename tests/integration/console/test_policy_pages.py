@@ -11,7 +11,7 @@ from bettercompute.errors import AccessDenied
 from bettercompute.iam import policies
 from bettercompute.iam.models import Policy
 from bettercompute.iam.policies import Draft
-from tests.support import cast, make
+from tests.support import cast, forms, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R38")]
 
@@ -43,7 +43,7 @@ def stored(name: str = "team", text: str = LIMIT) -> Policy:
 
 
 def test_a_text_is_saved_as_it_was_typed_and_binds(alice: Client) -> None:
-    made = alice.post("/policies/new", sent(LIMIT), follow=True)
+    made = forms.send(alice, "/policies/new", sent(LIMIT), follow=True)
     assert "team is saved: it binds from now on." in text(made)
     assert Policy.objects.get().text == LIMIT
     listed = text(alice.get("/policies"))
@@ -54,7 +54,7 @@ def test_a_text_is_saved_as_it_was_typed_and_binds(alice: Client) -> None:
 
 def test_what_is_wrong_is_said_with_its_line_beside_the_text(alice: Client) -> None:
     wrong = LIMIT.replace("context.gpus", "context.gpux")
-    response = alice.post("/policies/new", sent(wrong))
+    response = forms.send(alice, "/policies/new", sent(wrong))
     assert response.status_code == 400
     page = response.content.decode()
     assert "Line 5: attribute `gpux` in context not found." in text(response)
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_said_with_its_line_beside_the_text(alice: Client) -> N
     assert re.search(r"<textarea[^>]*>\s*// At most two", page)  # as it was typed
     assert not Policy.objects.exists()
     taken = stored()
-    assert "name" in text(alice.post("/policies/new", sent(LIMIT)))
+    assert "name" in text(forms.send(alice, "/policies/new", sent(LIMIT)))
     assert list(Policy.objects.all()) == [taken]
 
 

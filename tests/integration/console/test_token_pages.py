@@ -11,7 +11,7 @@ from bettercompute.audit.models import Entry
 from bettercompute.iam import tokens
 from bettercompute.iam.models import ApiToken
 from tests.conftest import SimulatedClock
-from tests.support import cast
+from tests.support import cast, forms
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("U6")]
 
@@ -29,7 +29,7 @@ def text(response: HttpResponse) -> str:
 
 
 def test_its_text_is_shown_by_the_page_that_the_form_leads_to_and_never_again(bob: Client) -> None:
-    made = bob.post("/tokens/new", {"name": "nightly", "lifetime": "7d"})
+    made = forms.send(bob, "/tokens/new", {"name": "nightly", "lifetime": "7d"})
     token = ApiToken.objects.get()
     assert (made.status_code, made["Location"]) == (302, f"/tokens/{token.pk}")
     page = bob.get(made["Location"])
@@ -46,7 +46,7 @@ def test_its_text_is_shown_by_the_page_that_the_form_leads_to_and_never_again(bo
 
 
 def test_what_leads_there_is_of_that_page_that_person_and_that_minute(bob: Client) -> None:
-    made = bob.post("/tokens/new", {"name": "nightly", "lifetime": ""})
+    made = forms.send(bob, "/tokens/new", {"name": "nightly", "lifetime": ""})
     cookie = made.cookies["shown-once"]
     assert (cookie["path"], cookie["max-age"]) == (made["Location"], 60)
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Strict")
@@ -60,8 +60,8 @@ def test_what_leads_there_is_of_that_page_that_person_and_that_minute(bob: Clien
 
 
 def test_how_long_it_works_is_chosen(bob: Client, clock: SimulatedClock) -> None:
-    bob.post("/tokens/new", {"name": "week", "lifetime": "7d"})
-    bob.post("/tokens/new", {"name": "endless", "lifetime": ""})
+    forms.send(bob, "/tokens/new", {"name": "week", "lifetime": "7d"})
+    forms.send(bob, "/tokens/new", {"name": "endless", "lifetime": ""})
     assert ApiToken.objects.get(name="endless").expires_at is None
     clock.advance("8d")
     assert "week" not in text(bob.get("/tokens"))
@@ -87,12 +87,12 @@ def test_what_is_wrong_is_said_where_it_is(bob: Client, given: dict[str, str], t
 
 def test_only_an_operator_gives_one_a_limit_of_its_own(bob: Client) -> None:
     assert 'name="rate"' not in bob.get("/tokens/new").content.decode()
-    assert bob.post("/tokens/new", {"name": "ci", "rate": "500"}).status_code == 403
+    assert forms.send(bob, "/tokens/new", {"name": "ci", "rate": "500"}).status_code == 403
     assert not ApiToken.objects.exists()
     olga = cast.session("olga", check_csrf=False)
     wrong = text(olga.post("/tokens/new", {"name": "ci", "rate": "many"}))
     assert "Must be a whole number, at most 1,000,000." in wrong
-    made = olga.post("/tokens/new", {"name": "ci", "rate": "500"}, follow=True)
+    made = forms.send(olga, "/tokens/new", {"name": "ci", "rate": "500"}, follow=True)
     assert "500 a second" in text(made)
     assert ApiToken.objects.get().requests_per_second == 500
 

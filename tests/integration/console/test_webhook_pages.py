@@ -12,7 +12,7 @@ from bettercompute.audit.models import Entry
 from bettercompute.client.calls import Answer
 from outbox.models import WebhookEndpoint
 from outbox.webhooks import vault
-from tests.support import cast, receiving, webhooks, wire_server
+from tests.support import cast, forms, receiving, webhooks, wire_server
 from tests.support.wire_server import WireServer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
@@ -39,7 +39,7 @@ def text(response: HttpResponse) -> str:
 def made(browser: Client, url: str, **more: object) -> tuple[str, str]:
     """A webhook made by the form: its id, and its secret as the page shows it."""
     form = {"url": url, "description": "builds", **more}
-    page = text(browser.post("/webhooks/new", form, follow=True))
+    page = text(forms.send(browser, "/webhooks/new", form, follow=True))
     secret = SECRET.search(page)
     assert secret is not None
     return WebhookEndpoint.objects.get(url=url).pk, secret[0]
@@ -105,7 +105,7 @@ def test_a_receiver_that_refuses_is_told_with_its_answer(
 def test_what_is_wrong_is_said_beside_its_field(
     alice: Client, given: dict[str, object], told: str
 ) -> None:
-    response = alice.post("/webhooks/new", given)
+    response = forms.send(alice, "/webhooks/new", given)
     assert response.status_code == 400
     page = text(response).lower()
     assert told in page
@@ -224,7 +224,7 @@ def test_a_refusal_that_a_page_shows_is_in_the_audit(
 
 def test_the_platforms_are_the_operators_business(alice: Client) -> None:
     form = {"url": "https://hooks.example.com/all", "scope": "platform"}
-    assert alice.post("/webhooks/new", form).status_code == 403
+    assert forms.send(alice, "/webhooks/new", form).status_code == 403
     assert "Of the platform" not in text(alice.get("/webhooks/new"))
     olga = cast.session("olga", check_csrf=False)
     assert "Of the platform" in text(olga.get("/webhooks/new"))

@@ -16,7 +16,7 @@ from reservations.feeds import entries, keeping
 from reservations.models import CalendarFeed
 from reservations.sharing import Change
 from tests.conftest import SimulatedClock
-from tests.support import cast, make
+from tests.support import cast, forms, make
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("R38")]
 
@@ -208,7 +208,7 @@ def test_members_see_their_own_and_an_admin_ends_anyones() -> None:
 def test_the_page_makes_one_shows_it_once_and_ends_it() -> None:
     pool = make.pool()
     browser = cast.session("bob", check_csrf=False)
-    page = browser.post("/calendar-feeds", {"pool": pool.pk}, follow=True).content.decode()
+    page = forms.send(browser, "/calendar-feeds", {"pool": pool.pk}, follow=True).content.decode()
     start = page.index("http://testserver/feeds/bcf_")
     url = page[start : page.index(".ics", start) + 4]
     assert fetch(url).status_code == 200
