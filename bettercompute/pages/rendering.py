@@ -24,6 +24,7 @@ MODULES = tuple(
     f"js/{name}.js" for name in ("countdown", "copy", "zone", "theme", "menu", "fill", "once")
 )
 THEMES = ("light", "dark")
+_TONES = {"success": "green", "warning": "amber", "error": "red"}  # of messages, by their level
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def shell(request: HttpRequest, section: str) -> Shell:
     visitor: Visitor | None = getattr(request, "visitor", None)
     theme = request.COOKIES.get("theme", "")
     notices = tuple(
-        Notice("", str(message), message.level_tag or "blue")
+        Notice("", str(message), _TONES.get(message.level_tag, "blue"))
         for message in messages.get_messages(request)
     )
     frame = Shell(

@@ -65,7 +65,7 @@ def test_a_second_press_leads_to_the_same_thing_and_its_secret(alice: Client, th
     assert (second.status_code, second["Location"]) == (302, first["Location"])
     assert thing.count() == 1
     page = alice.get(second["Location"])
-    assert "It is made once." in page.content.decode()
+    assert '<div class="note note-blue" role="status">The form was sent' in page.content.decode()
     assert len(shown(thing, page)) == bool(thing.secret)
 
 
