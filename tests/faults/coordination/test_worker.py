@@ -152,8 +152,8 @@ def test_a_worker_killed_in_its_transaction_is_followed_after_the_lease_time(clo
         wait_for(done(key), "the survivor to take over", clock=clock)
         wait_for(lambda: not WorkItem.objects.exists(), "everything to be done", clock=clock)
         assert survivor.popen.poll() is None
-    # Each was committed once by whoever held its shard, and the one that hung by the survivor alone.
-    # What the dead worker had committed and not yet taken off the queue was looked at again (C26).
+    # Whoever held its shard committed each once, and the one that hung the survivor alone. What the
+    # dead worker had committed and not yet taken off the queue was looked at again (C26).
     done_by = list(Event.objects.values_list("tenant_id", "subject"))
     assert len(done_by) == len(set(done_by))
     assert len({subject for _, subject in done_by}) == 21
