@@ -28,17 +28,19 @@ _AT_FIRST = pytest.StashKey[set[threading.Thread]]()
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Remember which threads there were before the module's first test."""
+    """Remember which threads there were before the first of the module's tests in a row."""
     _module(item).stash.setdefault(_AT_FIRST, set(threading.enumerate()))
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Fail the module's last test where one of them has left a thread."""
+    """Fail the last of them where one has left a thread."""
     result = yield
-    if nextitem is None or _module(nextitem) is not _module(item):
-        left = remaining(since=_module(item).stash[_AT_FIRST], seconds=PATIENCE_SECONDS)
+    module = _module(item)
+    if nextitem is None or _module(nextitem) is not module:
+        left = remaining(since=module.stash[_AT_FIRST], seconds=PATIENCE_SECONDS)
+        del module.stash[_AT_FIRST]  # others may come before the rest of its tests
         assert not left, f"tests of this module left threads running: {left}"
     return result
 
