@@ -111,8 +111,12 @@ class WebhookEndpoint(models.Model):
     disabled_at = models.DateTimeField(null=True)
     disabled_reason = models.TextField(default="", help_text="request, gone or failing")
     secret = models.TextField(help_text="encrypted; see outbox/webhooks/vault.py")
-    previous_secret = models.TextField(default="", help_text="signs too until previous_until")
-    previous_until = models.DateTimeField(null=True)
+    former_secrets = ArrayField(
+        models.TextField(), default=list, help_text="encrypted, the newest first"
+    )
+    former_until = ArrayField(
+        models.DateTimeField(), default=list, help_text="until when each of them signs too"
+    )
     lane = models.TextField(choices=Lane.choices, default=Lane.NEW)
     failures = models.IntegerField(default=0, help_text="attempts in a row that failed")
     failing_since = models.DateTimeField(null=True)

@@ -52,7 +52,7 @@ def one(found: Webhook, reader: Reader) -> Shown:
             ("Failing since", reader.moment(found.failing_since)),
             ("Disabled", reader.moment(found.disabled_at)),
             ("Notice", found.notice or ""),
-            ("Former secret", _until(found.previous_secret_until, reader)),
+            ("Secret", former(found, reader)),
         ]
     )
     return Shown(document=found, ids=[found.id], human=human)
@@ -61,6 +61,16 @@ def one(found: Webhook, reader: Reader) -> Shown:
 def secret(made: WebhookWithSecret) -> Shown:
     """The secret, which is shown this once."""
     return Shown(document=made, ids=[made.id], human=[made.secret])
+
+
+def former(found: Webhook, reader: Reader) -> str:
+    """Which of its former secrets sign too; empty where none does."""
+    ends = [reader.moment(each.until) for each in found.former_secrets]
+    if not ends:
+        return ""
+    if len(ends) == 1:
+        return f"The one before signs too until {ends[0]}."
+    return f"{len(ends)} former ones sign too, until {', '.join(ends[:-1])} and {ends[-1]}."
 
 
 def deliveries(found: Sequence[Delivery], reader: Reader, *, more: bool) -> Shown:
@@ -123,10 +133,6 @@ def _state(found: Webhook) -> Cell:
 
 def _types(found: Webhook) -> str:
     return ", ".join(found.event_types) or "all"
-
-
-def _until(milliseconds: int | None, reader: Reader) -> str:
-    return f"signs too until {reader.moment(milliseconds)}" if milliseconds is not None else ""
 
 
 def _shortened(text: str) -> str:

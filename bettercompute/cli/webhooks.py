@@ -152,16 +152,15 @@ def delete(session: Session, *, webhook_id: str) -> None:
 
 @webhooks.command("rotate-secret")
 @_ID
-@click.option("--expire-previous", is_flag=True, help="Sign with the one before no more.")
+@click.option("--expire-previous", is_flag=True, help="Sign with none of the former ones any more.")
 @sessions.command
 def rotate_secret(session: Session, *, webhook_id: str, expire_previous: bool) -> None:
     """Give a webhook a new secret and print it, this once. The one before signs too for a day."""
     with session.client() as client:
         rotated = client.webhooks.rotate_secret(webhook_id, expire_previous=expire_previous)
     session.out.show(webhook_views.secret(rotated))
-    if rotated.previous_secret_until is not None:
-        until = readers.here().moment(rotated.previous_secret_until)
-        session.out.note(f"The one before signs too until {until}.")
+    if told := webhook_views.former(rotated, readers.here()):
+        session.out.note(told)
 
 
 @webhooks.command()

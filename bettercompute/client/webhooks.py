@@ -100,9 +100,10 @@ def delete(api: Api, webhook_id: str, *, version: int | None = None) -> Flow[Non
 def rotate_secret(
     api: Api, webhook_id: str, *, expire_previous: bool = False, version: int | None = None
 ) -> Flow[WebhookWithSecret]:
-    """Give it a new secret; the one before signs for a day more, or not (``expire_previous``).
+    """Give it a new secret; the one before signs for a day more, as each does that was replaced.
 
-    The ``secret`` is in this answer and nowhere else. Where the answer was lost, rotate again.
+    With ``expire_previous`` none of them signs any more. The ``secret`` is in this answer and
+    nowhere else. Where the answer was lost, rotate again: it ends none of those that sign still.
     """
     body = SecretRotation(
         tenant_id=(yield from accounts.tenant_id(api)), expire_previous=expire_previous

@@ -9,6 +9,9 @@ from bettercompute.wire.base import AnswerModel, Cursor, EpochMs, Id, PageQuery,
 
 URL_MAX = 2_048
 EVENT_TYPES_MAX = 100
+#: What a receiver has, and what two rotations made whose answers were lost. Each of them costs
+#: every message a signature; the schema has the number, too.
+FORMER_SECRETS_MAX = 3
 
 Scope = Literal["tenant", "platform"]
 DeliveryState = Literal["pending", "delivered", "failed"]
@@ -57,10 +60,16 @@ class WebhookUpdate(WireModel):
 
 
 class SecretRotation(WireModel):
-    """Without `expirePrevious` the secret so far signs too for 24 hours more."""
+    """The secret so far signs too for 24 hours more; with `expirePrevious` no former one does."""
 
     tenant_id: Id
     expire_previous: bool = False
+
+
+class FormerSecret(AnswerModel):
+    """One that was replaced; messages are signed with it, too."""
+
+    until: int
 
 
 class Webhook(AnswerModel):
@@ -82,8 +91,10 @@ class Webhook(AnswerModel):
     #: since when nothing that was sent was taken
     failing_since: int | None
     last_success_at: int | None
-    #: until when the secret before the last rotation signs too
+    #: until when a former secret signs too: the last of them to end
     previous_secret_until: int | None
+    #: those that sign too, the newest first
+    former_secrets: list[FormerSecret]
     version: int
     created_at: int
 

@@ -85,9 +85,18 @@ class WebhookView(ApiView):
 class WebhookRotateView(ApiView):
     """Its secret."""
 
-    @schema.describe(body=wire.SecretRotation, answers={200: wire.WebhookWithSecret}, if_match=True)
+    @schema.describe(
+        body=wire.SecretRotation,
+        answers={200: wire.WebhookWithSecret},
+        if_match=True,
+        raises=[InvalidState],
+    )
     def post(self, request: Request, webhook_id: str) -> HttpResponse:
-        """Give it a new secret, in this answer and nowhere else; the old one signs for a day."""
+        """Give it a new secret, in this answer and nowhere else; the old one signs for a day.
+
+        So does each that was replaced within the last day, whatever came after it. Where three of
+        them sign still it answers `INVALID_STATE`, with `until` when the first of them ends.
+        """
         wanted = self.body(wire.SecretRotation)
         rotated, secret = endpoints.rotate_secret(
             self.caller(wanted.tenant_id),

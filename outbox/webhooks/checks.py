@@ -6,7 +6,7 @@ from bettercompute import findings
 from bettercompute.findings import Check, Finding
 from bettercompute.states import EndpointState
 from outbox.models import WebhookEndpoint
-from outbox.webhooks import vault
+from outbox.webhooks import former, vault
 from outbox.webhooks.deliveries import DELIVERIES
 
 OVERDUE_MAX = timedelta(minutes=1)
@@ -49,9 +49,10 @@ def failing() -> list[Finding]:
 
 @findings.check("webhooks.secrets")
 def secrets() -> list[Finding]:
-    """The secret of every endpoint can be read, so that what it is sent is signed."""
+    """The secrets of every endpoint can be read, so that what it is sent is signed."""
     stored = WebhookEndpoint.objects.exclude(state=EndpointState.DELETED)
-    unreadable = [row.pk for row in stored.only("id", "secret").order_by("id") if not _reads(row)]
+    columns = ("id", "secret", "former_secrets", "former_until")
+    unreadable = [row.pk for row in stored.only(*columns).order_by("id") if not _reads(row)]
     if not unreadable:
         return []
     named = ", ".join(unreadable[:SHOWN_MAX]) + (" …" if len(unreadable) > SHOWN_MAX else "")
@@ -60,14 +61,15 @@ def secrets() -> list[Finding]:
             "webhooks.secrets",
             f"The secrets of {len(unreadable)} webhooks cannot be read: {named}.",
             "Put the key that sealed them back into BETTERCOMPUTE_WEBHOOK_KEYS (or restore"
-            " BETTERCOMPUTE_SECRET_KEY), or have their owners rotate them.",
+            " BETTERCOMPUTE_SECRET_KEY), or have their owners rotate them with expirePrevious.",
         )
     ]
 
 
 def _reads(row: WebhookEndpoint) -> bool:
     try:
-        vault.unseal(row.secret)
+        for sealed in (row.secret, *(each.sealed for each in former.of(row))):
+            vault.unseal(sealed)
     except vault.Unreadable:
         return False
     return True

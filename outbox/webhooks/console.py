@@ -106,21 +106,28 @@ def test(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespons
 @require_http_methods(["GET", "HEAD", "POST"])
 @visitors.required
 def rotate(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpResponse:
-    """Ask whether to give it a new secret; a post does, and its page shows it once."""
-    refusal = ""
+    """Ask whether to give it a new secret; a post does, and its page shows it once.
+
+    With ``leaked``, none that it had signs any more.
+    """
+    refusal, leaked = "", request.GET.get("leaked") == "1"
     if request.method == "POST":
         try:
             _, secret = endpoints.rotate_secret(
-                visitor.caller, webhook_id, if_match=_asked_about(request)
+                visitor.caller,
+                webhook_id,
+                expire_previous=leaked,
+                if_match=_asked_about(request),
             )
-        except (errors.AccessDenied, errors.PreconditionFailed) as error:
+        except (errors.AccessDenied, errors.InvalidState, errors.PreconditionFailed) as error:
             acts.refused(error)
             refusal = error.message
         else:
             here = reverse("webhook", args=[webhook_id])
             return onetime.lead_to(request, here, secret=secret, visitor=visitor)
     shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
-    return _question(request, pages.rotation(shown, refusal=refusal))
+    page = pages.rotation(shown, visitor.reader, leaked=leaked, refusal=refusal)
+    return _question(request, page)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -6,9 +6,10 @@ A worker that dies leaves a claim that lapses; what it had sent is sent again, w
 the same bytes.
 """
 
+import contextlib
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,7 +20,8 @@ from bettercompute.states import EndpointState
 from bettercompute.telemetry import tracing
 from bettercompute.wire.events import Event
 from outbox.models import DeliveryStatus, Lane
-from outbox.webhooks import answers, endpoints, schedule, sending, signing, vault
+from outbox.webhooks import answers, endpoints, former, schedule, sending, signing, vault
+from outbox.webhooks.former import Former
 from outbox.webhooks.sending import Attempt, Failure
 
 DELIVERIES = sql.load(__package__, "deliveries")
@@ -51,7 +53,8 @@ class Claim:
     url: str
     lane: Lane
     failures: int  # of the endpoint, in a row
-    sealed: tuple[str, ...]  # its secrets, the newest first
+    sealed: str  # its secret
+    former: tuple[Former, ...]  # the newest first
 
     def request(self, *, now_ms: int) -> sending.Request:
         """As it is sent now.
@@ -64,8 +67,14 @@ class Claim:
             message_id=self.event_id,
             timestamp=now_ms // 1_000,
             body=self.body.encode(),
-            secrets=[vault.unseal(sealed) for sealed in self.sealed],
+            secrets=[vault.unseal(self.sealed), *self._former_secrets(now_ms)],
         )
+
+    def _former_secrets(self, now_ms: int) -> Iterator[str]:
+        """Those that sign too. One that cannot be read must not keep the others from signing."""
+        for each in former.signing(self.former, now_ms=now_ms):
+            with contextlib.suppress(vault.Unreadable):  # the self-check says so
+                yield vault.unseal(each.sealed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +258,7 @@ def _said(results: Sequence[Result]) -> _Said:
 
 def _claim(row: sql.Row) -> Claim:
     delivery_id, number, tries, event_id, body, test, origin, *of_endpoint = row
-    endpoint_id, url, lane, failures, secret, previous = of_endpoint
+    endpoint_id, url, lane, failures, secret, former_secrets, former_until = of_endpoint
     return Claim(
         id=delivery_id,
         number=number,
@@ -262,7 +271,8 @@ def _claim(row: sql.Row) -> Claim:
         url=url,
         lane=Lane(lane),
         failures=failures,
-        sealed=(secret, previous) if previous else (secret,),
+        sealed=secret,
+        former=former.kept(former_secrets, former_until),
     )
 
 

@@ -7,7 +7,6 @@ admin of the tenant saves it and so takes it over.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -22,16 +21,16 @@ from bettercompute.iam.decisions import Attributes
 from bettercompute.ids import Drawn
 from bettercompute.states import ENDPOINT, EndpointState
 from bettercompute.web import etags
+from bettercompute.wire.webhooks import FORMER_SECRETS_MAX
 from outbox import catalog, events
 from outbox.models import WebhookEndpoint
-from outbox.webhooks import rules, signing, vault
+from outbox.webhooks import former, rules, signing, vault
 
 ENDPOINTS = sql.load(__package__, "endpoints")
 
 READ = "compute:webhooks:read"
 MANAGE = "compute:webhooks:manage"
 ENDPOINTS_MAX = 100  # of one tenant, and of the platform
-OVERLAP = timedelta(hours=24)
 
 REQUEST = "request"
 GONE = "gone"
@@ -159,7 +158,7 @@ def update(
 
 
 def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None = None) -> None:
-    """End it: nothing is sent to it any more, its secret is gone, what it was sent is not shown.
+    """End it: nothing is sent to it any more, its secrets are gone, what it was sent is not shown.
 
     Raises:
         errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``update``.
@@ -167,13 +166,13 @@ def delete(caller: Caller, endpoint_id: str, *, if_match: frozenset[int] | None 
     get(caller, endpoint_id, action=MANAGE)
     with transaction.atomic(durable=True):
         version, state, tenant_id, *_ = _lock(endpoint_id, if_match)
+        ENDPOINTS.run("forget_secrets", id=endpoint_id)
         transitions.move(
             ENDPOINT,
             row_id=endpoint_id,
             version=version,
             before=state,
             after=EndpointState.DELETED,
-            values={"secret": "", "previous_secret": "", "previous_until": None},
         )
         with acts.called(_name("delete")):
             _tell(endpoint_id, EndpointState.DELETED, tenant_id=tenant_id)
@@ -186,18 +185,24 @@ def rotate_secret(
     expire_previous: bool = False,
     if_match: frozenset[int] | None = None,
 ) -> tuple[WebhookEndpoint, str]:
-    """A new secret, shown this once; the one so far signs beside it for a day, or not at all.
+    """A new secret, shown this once.
+
+    The one so far signs beside it for a day, as each does that was replaced, whatever comes after
+    it; or none of them signs any more.
 
     Raises:
         errors.NotFound, errors.AccessDenied, errors.PreconditionFailed: as for ``update``.
+        former.TooManySecrets: as many former ones sign as may; none of them is ended unasked.
     """
     get(caller, endpoint_id, action=MANAGE)
     secret = signing.fresh()
     with transaction.atomic(durable=True):
         _, _, tenant_id, *_ = _lock(endpoint_id, if_match)
         record("rotate-secret", endpoint_id, tenant_id=tenant_id)
-        overlap = timedelta(0) if expire_previous else OVERLAP
-        ENDPOINTS.run("rotate", id=endpoint_id, secret=vault.seal(secret), overlap=overlap)
+        if expire_previous:
+            ENDPOINTS.run("replace_leaked", id=endpoint_id, secret=vault.seal(secret))
+        else:
+            _replace(endpoint_id, secret)
     return WebhookEndpoint.objects.get(pk=endpoint_id), secret
 
 
@@ -273,6 +278,19 @@ def _lock(endpoint_id: str, if_match: frozenset[int] | None) -> tuple[int, str, 
     version, state, tenant_id, owner_id, stays = row
     etags.require(version, if_match)
     return version, state, tenant_id, owner_id, stays
+
+
+def _replace(endpoint_id: str, secret: str) -> None:
+    done = ENDPOINTS.run(
+        "rotate",
+        id=endpoint_id,
+        secret=vault.seal(secret),
+        overlap=former.OVERLAP,
+        most=FORMER_SECRETS_MAX,
+    )
+    if not done:
+        stored = WebhookEndpoint.objects.get(pk=endpoint_id)
+        raise former.TooManySecrets(until=min(stored.former_until))
 
 
 def _set_enabled(endpoint_id: str, version: int, *, enabled: bool, reason: str = REQUEST) -> None:

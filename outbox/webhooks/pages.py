@@ -27,6 +27,15 @@ DELIVERIES = {
     "failed": Chip("Failed", "red", "Not taken, and not tried again by itself."),
 }
 
+_WITH_OVERLAP = (
+    "For 24 hours messages are signed with both: nothing is lost meanwhile.",
+    "After that, a receiver that knows only the old one refuses what it is sent.",
+)
+_AT_ONCE = (
+    "From now on messages are signed with nothing else, also not with those before.",
+    "A receiver refuses what it is sent until it has the new one; that is tried again.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -195,29 +204,35 @@ def delivery(
     )
 
 
-def rotation(webhook: wire.Webhook, *, refusal: str = "") -> Question:
-    """Whether to give it a new secret."""
+def rotation(
+    webhook: wire.Webhook, reader: Reader, *, leaked: bool = False, refusal: str = ""
+) -> Question:
+    """Whether to give it a new secret; with ``leaked``, and to sign with no other any more."""
+    if not leaked:
+        refusal = _too_many(webhook, reader) or refusal
+    query = urlencode({"version": webhook.version, **({"leaked": 1} if leaked else {})})
     return Question(
-        title="Rotate its secret?",
+        title="Replace a secret that leaked?" if leaked else "Rotate its secret?",
         what=webhook.url,
         back_href=reverse("webhook", args=[webhook.id]),
-        action_href=f"{reverse('webhook-rotate', args=[webhook.id])}?version={webhook.version}",
-        verb="" if refusal else "Rotate",
+        action_href=f"{reverse('webhook-rotate', args=[webhook.id])}?{query}",
+        verb="" if refusal else "Replace" if leaked else "Rotate",
         consequences=(
             "You are shown the new secret once. Give it to the receiver.",
-            "For 24 hours messages are signed with both: nothing is lost meanwhile.",
-            "After that, a receiver that knows only the old one refuses what it is sent.",
-            *_ends_at_once(webhook),
+            *(_AT_ONCE if leaked else _WITH_OVERLAP),
         ),
         refusal=refusal,
     )
 
 
-def _ends_at_once(webhook: wire.Webhook) -> Sequence[str]:
-    if webhook.previous_secret_until is None:
-        return ()
+def _too_many(webhook: wire.Webhook, reader: Reader) -> str:
+    ends = [each.until for each in webhook.former_secrets]
+    if len(ends) < wire.FORMER_SECRETS_MAX:
+        return ""
     return (
-        "It was rotated within the last 24 hours: the secret before that signs no more at once.",
+        f"{len(ends)} former secrets of it sign still, the first of them until"
+        f" {reader.text(min(ends))}: rotate it after that. Where one leaked, its page ends all of"
+        " them at once."
     )
 
 
@@ -259,9 +274,9 @@ def _facts(webhook: wire.Webhook, reader: Reader) -> tuple[Fact, ...]:
         Fact("Failing since", reader.text(webhook.failing_since)),
         Fact("Disabled", reader.text(webhook.disabled_at)),
     ]
-    if webhook.previous_secret_until is not None:
-        until = reader.text(webhook.previous_secret_until)
-        facts.append(Fact("Former secret", f"signs too until {until}"))
+    if webhook.former_secrets:
+        ends = ", ".join(reader.text(each.until) for each in webhook.former_secrets)
+        facts.append(Fact("Former secrets", f"sign too, until {ends}"))
     return tuple(fact for fact in facts if fact.value)
 
 

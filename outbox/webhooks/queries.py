@@ -12,7 +12,7 @@ from bettercompute.states import EndpointState
 from bettercompute.web import pagination
 from bettercompute.wire import webhooks as wire
 from outbox.models import DeliveryStatus, WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import endpoints, vault
+from outbox.webhooks import endpoints, former, vault
 
 WEBHOOKS_CURSOR = "webhooks"
 DELIVERIES_CURSOR = "webhook-deliveries"
@@ -114,7 +114,7 @@ def delivery(endpoint: WebhookEndpoint, delivery_id: str) -> wire.DeliveryWithAt
 
 
 def _fields(row: WebhookEndpoint) -> dict[str, Any]:
-    overlapping = row.previous_until is not None and row.previous_until > clock.now()
+    ends = [clock.to_ms(each.until) for each in former.of(row)]
     return {
         "id": row.pk,
         "tenant_id": row.tenant_id,
@@ -129,7 +129,8 @@ def _fields(row: WebhookEndpoint) -> dict[str, Any]:
         "notice": _notice(row),
         "failing_since": _ms(row.failing_since),
         "last_success_at": _ms(row.last_success_at),
-        "previous_secret_until": _ms(row.previous_until) if overlapping else None,
+        "previous_secret_until": max(ends, default=None),
+        "former_secrets": [{"until": end} for end in ends],
         "version": row.version,
         "created_at": clock.to_ms(row.created_at),
     }

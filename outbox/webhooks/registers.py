@@ -42,7 +42,7 @@ class WebhookEndpointAdmin(ReadOnlyAdmin):
     search_fields = ("id__exact", "tenant__slug__exact", "url__icontains")
     search_help_text = "Exact id, exact slug of a tenant, or a part of the URL"
     ordering = ("-id",)
-    hidden = ("secret", "previous_secret")
+    hidden = ("secret", "former_secrets")
     operations = (DISABLE,)
 
 

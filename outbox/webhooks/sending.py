@@ -68,7 +68,7 @@ class Request:
     message_id: str
     timestamp: int  # of this attempt, in seconds
     body: bytes
-    secrets: Sequence[str]  # whsec_…, the newest first; two while one is replaced
+    secrets: Sequence[str]  # whsec_…, the newest first; several after a rotation
     headers: Mapping[str, str] = field(default_factory=dict)  # beside ours, such as traceparent
 
 

@@ -14,6 +14,8 @@ from tests.support.webhooks import dispatched, endpoint, publish, send, send_unt
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A4", "A6")]
 
+DAY_MS = 86_400_000
+
 
 @pytest.fixture
 def door():
@@ -48,7 +50,33 @@ def test_the_secret_is_shown_once_and_kept_encrypted(door, acme):
     again = api.post(f"{path}/rotate-secret", {"tenantId": acme}, If_Match='"1"')
     cast.problem(again, 412, "PRECONDITION_FAILED")
     leaked = api.post(f"{path}/rotate-secret", {"tenantId": acme, "expirePrevious": True}).json()
-    assert leaked["previousSecretUntil"] is None
+    assert (leaked["previousSecretUntil"], leaked["formerSecrets"]) == (None, [])
+
+
+def test_former_secrets_are_few_and_none_is_ended_but_by_request(clock, door, acme):
+    api = cast.api("alice")
+    path = f"/webhooks/{make(api, door, acme)['id']}"
+    ends = []
+    for _ in range(3):
+        rotated = api.post(f"{path}/rotate-secret", {"tenantId": acme}).json()
+        ends.insert(0, clock.now_ms() + DAY_MS)
+        assert rotated["formerSecrets"] == [{"until": end} for end in ends]
+        assert rotated["previousSecretUntil"] == ends[0]
+        clock.advance("1h")
+    before = api.get(path).json()
+    refused = api.post(f"{path}/rotate-secret", {"tenantId": acme})
+    details = cast.problem(refused, 409, "INVALID_STATE")["details"]
+    assert (details["most"], details["until"]) == (3, ends[-1])
+    assert api.get(path).json() == before
+    clock.advance("21h")  # the first one's day is over
+    assert api.get(path).json()["formerSecrets"] == before["formerSecrets"][:2]
+    again = api.post(f"{path}/rotate-secret", {"tenantId": acme}).json()
+    assert [each["until"] for each in again["formerSecrets"]] == [
+        clock.now_ms() + DAY_MS,
+        *ends[:2],
+    ]
+    leaked = api.post(f"{path}/rotate-secret", {"tenantId": acme, "expirePrevious": True}).json()
+    assert (leaked["previousSecretUntil"], leaked["formerSecrets"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -289,16 +317,18 @@ def test_all_of_a_span_is_sent_again_once_however_many_calls_it_takes(
     assert set(Counter(door.ids).values()) == {2}
 
 
-def test_the_deleted_is_not_found_by_anything_and_takes_its_secret_along(door, acme):
+def test_the_deleted_is_not_found_by_anything_and_takes_its_secrets_along(door, acme):
     api = cast.api("alice")
     made = make(api, door, acme)
     path = f"/webhooks/{made['id']}"
-    deleted = api.raw("DELETE", f"{path}?tenantId={acme}", "", If_Match='"1"')
+    api.post(f"{path}/rotate-secret", {"tenantId": acme})
+    deleted = api.raw("DELETE", f"{path}?tenantId={acme}", "", If_Match='"2"')
     assert deleted.status_code == 204
     cast.problem(api.get(path), 404, "NOT_FOUND")
     cast.problem(api.post(f"{path}/test", {"tenantId": acme}), 404, "NOT_FOUND")
     assert api.get("/webhooks").json()["items"] == []
-    assert WebhookEndpoint.objects.get().secret == ""
+    stored = WebhookEndpoint.objects.get()
+    assert (stored.secret, stored.former_secrets, stored.former_until) == ("", [], [])
 
 
 @pytest.mark.rule("R38")

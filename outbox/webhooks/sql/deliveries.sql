@@ -51,9 +51,7 @@ WITH ready AS MATERIALIZED (
        AND (d.claimed_until IS NULL OR d.claimed_until <= compute_now())
     RETURNING d.id, d.attempts, d.attempts - d.attempts_before AS tries, d.event_id, d.body,
               d.test, d.origin, old.claimed_until AS lapsed_at, e.id AS endpoint_id, e.url, e.lane,
-              e.failures, e.secret,
-              CASE WHEN e.previous_until > compute_now() THEN e.previous_secret ELSE '' END
-                  AS previous
+              e.failures, e.secret, e.former_secrets, e.former_until
 ), lost AS (
     -- Nobody said what came of the attempt before: its worker died, or may yet say so.
     INSERT INTO webhook_attempts (delivery_id, number, started_at, request_headers, response_head,
@@ -65,7 +63,7 @@ WITH ready AS MATERIALIZED (
         ON CONFLICT (delivery_id, number) DO NOTHING
 )
 SELECT id, attempts, tries, event_id, body, test, origin, endpoint_id, url, lane, failures, secret,
-       previous
+       former_secrets, former_until
   FROM taken;
 
 -- name: make_test
@@ -86,8 +84,7 @@ RETURNING id;
 -- name: claimed
 -- One that was just taken up, as a claim has it.
 SELECT d.id, d.attempts, d.attempts - d.attempts_before, d.event_id, d.body, d.test, d.origin,
-       e.id, e.url, e.lane, e.failures, e.secret,
-       CASE WHEN e.previous_until > compute_now() THEN e.previous_secret ELSE '' END
+       e.id, e.url, e.lane, e.failures, e.secret, e.former_secrets, e.former_until
   FROM webhook_deliveries AS d
   JOIN webhook_endpoints AS e ON e.id = d.endpoint_id
  WHERE d.id = %(id)s::text;

@@ -9,10 +9,10 @@ SELECT e.version, e.state, e.tenant_id, e.owner_id,
 -- name: create
 -- Unless there are as many as there may be. Two at once may make one more: no harm.
 INSERT INTO webhook_endpoints
-       (id, tenant_id, owner_id, url, description, event_types, subject, secret, previous_secret,
-        lane, failures, state, version, disabled_at, disabled_reason)
+       (id, tenant_id, owner_id, url, description, event_types, subject, secret, former_secrets,
+        former_until, lane, failures, state, version, disabled_at, disabled_reason)
 SELECT %(id)s::text, %(tenant_id)s::text, %(owner_id)s::text, %(url)s::text, %(description)s::text,
-       %(event_types)s::text[], %(subject)s::text, %(secret)s::text, '', 'new', 0,
+       %(event_types)s::text[], %(subject)s::text, %(secret)s::text, '{}', '{}', 'new', 0,
        CASE WHEN %(enabled)s::boolean THEN 'enabled' ELSE 'disabled' END, 1,
        CASE WHEN %(enabled)s::boolean THEN NULL ELSE compute_now() END,
        CASE WHEN %(enabled)s::boolean THEN '' ELSE 'request' END
@@ -54,12 +54,30 @@ UPDATE webhook_deliveries AS d
  WHERE d.id = waiting.id;
 
 -- name: rotate
+-- The secret so far becomes the newest of the former ones, unless as many sign as may.
+UPDATE webhook_endpoints AS e
+   SET secret = %(secret)s::text, version = e.version + 1,
+       (former_secrets, former_until) = (
+           SELECT array_agg(f.secret ORDER BY f.place), array_agg(f.until ORDER BY f.place)
+             FROM (SELECT e.secret, compute_now() + %(overlap)s::interval, 0
+                    UNION ALL
+                   SELECT * FROM unnest(e.former_secrets, e.former_until) WITH ORDINALITY)
+                  AS f (secret, until, place)
+            WHERE f.until > compute_now())
+ WHERE e.id = %(id)s::text
+   AND (SELECT count(*) FROM unnest(e.former_until) AS f (until) WHERE f.until > compute_now())
+       < %(most)s::int;
+
+-- name: replace_leaked
+-- Nothing but the new secret signs any more.
 UPDATE webhook_endpoints
-   SET secret = %(secret)s::text,
-       previous_secret = CASE WHEN %(overlap)s::interval > interval '0' THEN secret ELSE '' END,
-       previous_until = CASE WHEN %(overlap)s::interval > interval '0'
-                             THEN compute_now() + %(overlap)s::interval END,
-       version = version + 1
+   SET secret = %(secret)s::text, former_secrets = '{}', former_until = '{}', version = version + 1
+ WHERE id = %(id)s::text;
+
+-- name: forget_secrets
+-- Before it is deleted; in the same transaction.
+UPDATE webhook_endpoints
+   SET secret = '', former_secrets = '{}', former_until = '{}'
  WHERE id = %(id)s::text;
 
 -- name: deserted
@@ -73,26 +91,31 @@ SELECT id
 -- Whose secrets another key sealed than the one in use.
 SELECT id
   FROM webhook_endpoints
- WHERE (secret <> '' AND split_part(secret, ':', 1) <> %(current)s::text)
-    OR (previous_secret <> '' AND split_part(previous_secret, ':', 1) <> %(current)s::text)
+ WHERE EXISTS (SELECT
+                 FROM unnest(secret || former_secrets) AS each (sealed)
+                WHERE sealed <> '' AND split_part(sealed, ':', 1) <> %(current)s::text)
  ORDER BY id;
 
 -- name: sealed
-SELECT secret, previous_secret
+SELECT secret, former_secrets
   FROM webhook_endpoints
  WHERE id = %(id)s::text
    FOR NO KEY UPDATE;
 
 -- name: reseal
 UPDATE webhook_endpoints
-   SET secret = %(secret)s::text, previous_secret = %(previous_secret)s::text
+   SET secret = %(secret)s::text, former_secrets = %(former_secrets)s::text[]
  WHERE id = %(id)s::text;
 
--- name: forget_previous
+-- name: forget_former
 -- A secret that signs no more is kept no more.
-UPDATE webhook_endpoints
-   SET previous_secret = '', previous_until = NULL
- WHERE previous_until <= compute_now();
+UPDATE webhook_endpoints AS e
+   SET (former_secrets, former_until) = (
+           SELECT coalesce(array_agg(f.secret ORDER BY f.place), '{}'),
+                  coalesce(array_agg(f.until ORDER BY f.place), '{}')
+             FROM unnest(e.former_secrets, e.former_until) WITH ORDINALITY AS f (secret, until, place)
+            WHERE f.until > compute_now())
+ WHERE compute_now() >= ANY (e.former_until);
 
 -- name: drop
 -- Deleted, and nothing of what it was sent is left.

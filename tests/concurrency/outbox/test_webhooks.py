@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
+from standardwebhooks import Webhook
 
 from outbox.models import Lane, WebhookDelivery, WebhookEndpoint
 from outbox.webhooks import deliveries, endpoints, rules
 from tests.support import cast, races, sessions
 from tests.support.races import Operation
-from tests.support.webhooks import dispatched, endpoint, publish
+from tests.support.receivers import receiver
+from tests.support.webhooks import at_the_receivers_time, dispatched, endpoint, publish, send
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
 
@@ -94,6 +96,30 @@ def test_a_wait_of_one_endpoint_is_no_wait_of_another(clock):
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [second.pk]
     clock.advance("30s")
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [first.pk]
+
+
+def test_who_rotates_at_the_same_time_as_others_has_a_secret_that_signs(clock):
+    """Each has an answer: receivers that were given any of the secrets verify what comes."""
+    at_the_receivers_time(clock)
+    with receiver() as door:
+        found, first = endpoint(door)
+        alice = cast.caller("alice")
+
+        def rotate():
+            return endpoints.rotate_secret(alice, found.pk)[1]
+
+        outcomes = races.crowd([Operation("rotate", rotate)] * 4, connections=4)
+        assert not [each for each in outcomes if each.unexpected], races.tally(outcomes)
+        refused = [each.error for each in outcomes if each.error is not None]
+        assert [error.code for error in refused] == ["INVALID_STATE"]
+        publish()
+        dispatched()
+        send()
+        (message,) = door.messages
+    secrets = {first, *(each.answer for each in outcomes if each.error is None)}
+    assert len(secrets) == 4
+    for secret in secrets:
+        Webhook(secret).verify(message.body, dict(message.headers))
 
 
 def test_two_who_change_different_things_of_a_webhook_at_once_both_have_their_way(

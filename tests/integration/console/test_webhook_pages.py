@@ -36,6 +36,11 @@ def text(response: HttpResponse) -> str:
     return re.sub(r"\s+", " ", html.unescape(response.content.decode()))
 
 
+def former(webhook: WebhookEndpoint) -> list[str]:
+    """Its former secrets, the newest first."""
+    return [vault.unseal(each) for each in webhook.former_secrets]
+
+
 def made(browser: Client, url: str, **more: object) -> tuple[str, str]:
     """A webhook made by the form: its id, and its secret as the page shows it."""
     form = {"url": url, "description": "builds", **more}
@@ -135,23 +140,39 @@ def test_it_is_changed_disabled_enabled_rotated_and_deleted(alice: Client) -> No
     rotated = SECRET.search(text(alice.post(f"{here}/rotate", follow=True)))
     assert rotated is not None
     assert rotated[0] != secret
-    assert "signs too until" in text(alice.get(here))
+    assert "sign too, until" in text(alice.get(here))
     assert "What it was sent is forgotten" in text(alice.get(f"{here}/delete"))
     assert alice.post(f"{here}/delete")["Location"] == "/webhooks"
     assert alice.get(here).status_code == 404
 
 
 def test_who_presses_rotate_twice_rotates_once(alice: Client) -> None:
-    """Or the secret that the receiver has would sign no more, at once."""
+    """Or nobody knew which of the two to give to the receiver."""
     webhook_id, secret = made(alice, "https://hooks.example.com/gpus")
     question = text(alice.get(f"/webhooks/{webhook_id}/rotate"))
     action = re.search(r'action="([^"]*rotate[^"]*)"', question)
     assert action is not None
-    assert "the secret before that" not in question
     assert alice.post(action[1]).status_code == 302
     assert alice.post(action[1]).status_code == 409
-    assert vault.unseal(WebhookEndpoint.objects.get().previous_secret) == secret
-    assert "the secret before that" in text(alice.get(f"/webhooks/{webhook_id}/rotate"))
+    assert former(WebhookEndpoint.objects.get()) == [secret]
+
+
+def test_a_leak_ends_every_former_secret_and_a_rotation_too_many_none(alice: Client) -> None:
+    webhook_id, _ = made(alice, "https://hooks.example.com/gpus")
+    here = f"/webhooks/{webhook_id}"
+    for _ in range(3):
+        assert alice.post(f"{here}/rotate").status_code == 302
+    kept = former(WebhookEndpoint.objects.get())
+    assert "sign too, until" in text(alice.get(here))
+    for page in (alice.get(f"{here}/rotate"), alice.post(f"{here}/rotate")):
+        assert page.status_code == 409
+        assert "3 former secrets of it sign still, the first of them until tomorrow" in text(page)
+    assert former(WebhookEndpoint.objects.get()) == kept
+    question = text(alice.get(f"{here}/rotate?leaked=1"))
+    action = re.search(r'action="([^"]*rotate[^"]*)"', question)
+    assert action is not None
+    assert SECRET.search(text(alice.post(action[1], follow=True)))
+    assert former(WebhookEndpoint.objects.get()) == []
 
 
 def test_what_failed_is_sent_again_one_or_a_span(alice: Client, receiver: WireServer) -> None:
@@ -203,7 +224,7 @@ def test_a_member_manages_their_own_and_may_look_at_others(alice: Client) -> Non
         assert refused.status_code == 409
         assert "Members manage their own webhooks" in text(refused)
     stored = WebhookEndpoint.objects.get()
-    assert (stored.state, stored.previous_secret) == ("enabled", "")
+    assert (stored.state, stored.former_secrets) == ("enabled", [])
     own, _ = made(bob, "https://hooks.example.com/bob")
     assert bob.post(f"/webhooks/{own}/delete")["Location"] == "/webhooks"
 

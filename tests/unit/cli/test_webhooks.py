@@ -34,6 +34,7 @@ def webhook(**changes: Any) -> dict[str, Any]:
         failing_since=None,
         last_success_at=None,
         previous_secret_until=None,
+        former_secrets=[],
         version=3,
         created_at=NOW_MS,
     )
@@ -151,14 +152,24 @@ def test_the_notice_of_a_webhook_is_shown(run: Run, serve: Serve) -> None:
     assert "events of all tenants" in out
 
 
-def test_a_rotation_prints_the_new_secret_and_until_when_the_old_one_signs(
-    run: Run, serve: Serve
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ([NOW_MS], "The one before signs too until today 10:00."),
+        (
+            [NOW_MS + HOUR_MS, NOW_MS],
+            "2 former ones sign too, until today 11:00 and today 10:00.",
+        ),
+    ],
+)
+def test_a_rotation_prints_the_new_secret_and_until_when_the_old_ones_sign(
+    run: Run, serve: Serve, ends: list[int], told: str
 ) -> None:
-    rotated = {**webhook(previousSecretUntil=NOW_MS), "secret": SECRET}
+    rotated = webhook(formerSecrets=[{"until": end} for end in ends]) | {"secret": SECRET}
     server = serve({("POST", f"{ONE}/rotate-secret"): answers.answer(rotated)})
     result = run("webhooks", "rotate-secret", "whk_1", "--expire-previous")
     assert result.out == f"{SECRET}\n"
-    assert "signs too until today 10:00" in result.err
+    assert told in result.err
     assert server.received[0].body["expirePrevious"] is True
 
 

@@ -13,7 +13,7 @@ from bettercompute.coordination.fencing import LeaseLost
 from bettercompute.failpoints import Failpoint
 from outbox import dispatch
 from outbox.models import Cursor, Event, Lane, WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import deliveries, endpoints, queries, schedule, upkeep
+from outbox.webhooks import deliveries, endpoints, queries, schedule, upkeep, vault
 from outbox.webhooks.endpoints import Draft
 from tests.support import cast, make
 from tests.support.receivers import Reply, receiver
@@ -272,29 +272,37 @@ def test_a_receiver_that_answers_what_it_was_sent_gives_no_signature_away(clock,
     assert signature not in head.replace("\\/", "/")
 
 
-def test_both_secrets_sign_for_a_day_after_a_rotation(clock, door):
+def test_each_former_secret_signs_for_a_day_whatever_comes_after_it(clock, door):
     at_the_receivers_time(clock)
-    made, old = endpoint(door)
-    _, new = endpoints.rotate_secret(cast.caller("alice"), made.pk)
-    assert old != new
+    present = clock.now()
+    clock.set(present - timedelta(hours=23))
+    made, first = endpoint(door)
+    _, second = endpoints.rotate_secret(cast.caller("alice"), made.pk)
+    clock.set(present - timedelta(hours=1))
+    _, third = endpoints.rotate_secret(cast.caller("alice"), made.pk)
+    clock.set(present)
     publish()
     dispatched()
     send()
     (message,) = door.messages
-    for secret in (old, new):
+    assert len(message.headers["webhook-signature"].split()) == 3
+    for secret in (first, second, third):
         Webhook(secret).verify(message.body, dict(message.headers))
 
-    WebhookEndpoint.objects.update(previous_until=clock.now())  # the day is over
-    upkeep.run(make.fence)
-    made.refresh_from_db()
-    assert made.previous_secret == ""
+    # The first one's day is over, and nobody has tidied up yet.
+    WebhookEndpoint.objects.update(former_until=[present + timedelta(hours=23), present])
     publish()
     dispatched()
     send()
     message = door.messages[-1]
-    Webhook(new).verify(message.body, dict(message.headers))
+    for secret in (second, third):
+        Webhook(secret).verify(message.body, dict(message.headers))
     with pytest.raises(WebhookVerificationError):
-        Webhook(old).verify(message.body, dict(message.headers))
+        Webhook(first).verify(message.body, dict(message.headers))
+    upkeep.run(make.fence)
+    made.refresh_from_db()
+    assert [vault.unseal(each) for each in made.former_secrets] == [second]
+    assert made.former_until == [present + timedelta(hours=23)]
 
 
 def test_connections_are_used_again(clock, door):

@@ -120,7 +120,8 @@ def test_an_endpoint_is_in_the_lane_of_what_calling_it_last_took(clock, monkeypa
 
 def test_an_attempt_gives_its_slot_back_after_three_seconds_but_for_a_slow_endpoints(monkeypatch):
     claims = {
-        lane: deliveries.Claim("", 1, 1, "", "", False, None, "", "", lane, 0, ()) for lane in Lane
+        lane: deliveries.Claim("", 1, 1, "", "", False, None, "", "", lane, 0, "", ())
+        for lane in Lane
     }
     flights = {lane: courier.Flight(claim, None) for lane, claim in claims.items()}
     assert all(flight.holds_a_slot(lane) for lane, flight in flights.items())

@@ -1,13 +1,14 @@
 """What is old goes, who has left is told nothing more, and keys are replaced (A6)."""
 
 import pytest
+from standardwebhooks import Webhook
 
 from bettercompute.iam.models import Membership
 from outbox.models import Event, WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import endpoints, queries, upkeep, vault
+from outbox.webhooks import checks, endpoints, queries, upkeep, vault
 from tests.support import cast, make
 from tests.support.receivers import receiver
-from tests.support.webhooks import dispatched, endpoint, publish, send
+from tests.support.webhooks import at_the_receivers_time, dispatched, endpoint, publish, send
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("A6")]
 
@@ -93,4 +94,29 @@ def test_a_new_key_seals_what_there_is_and_the_old_one_can_go(clock, door, setti
     settings.WEBHOOK_KEYS = settings.WEBHOOK_KEYS[:1]
     made.refresh_from_db()
     assert vault.unseal(made.secret) == new
-    assert vault.unseal(made.previous_secret) == secret
+    assert [vault.unseal(each) for each in made.former_secrets] == [secret]
+
+
+def test_a_secret_that_no_key_opens_keeps_no_other_from_signing(clock, door, settings):
+    at_the_receivers_time(clock)
+    settings.WEBHOOK_KEYS = ("the old key " * 4,)
+    made, _ = endpoint(door)
+    settings.WEBHOOK_KEYS = ("another key " * 4,)  # the old one is lost
+    made.refresh_from_db()
+    assert "rotate the secret" in queries.answered(made).notice
+    _, second = endpoints.rotate_secret(cast.caller("alice"), made.pk)
+    _, third = endpoints.rotate_secret(cast.caller("alice"), made.pk)
+    settings.WEBHOOK_KEYS = ("the new key " * 4, *settings.WEBHOOK_KEYS)
+    assert run() == 1
+    assert run() == 0
+    settings.WEBHOOK_KEYS = settings.WEBHOOK_KEYS[:1]
+    publish()
+    dispatched()
+    send()
+    (message,) = door.messages
+    for secret in (second, third):
+        Webhook(secret).verify(message.body, dict(message.headers))
+    (found,) = checks.secrets()  # the first one signs no more, though its day is not over
+    assert made.pk in found.message
+    clock.advance("1d")
+    assert checks.secrets() == []
