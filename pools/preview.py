@@ -10,6 +10,7 @@ from bettercompute import clock, errors
 from bettercompute.iam import memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.wire import capacity as wire
+from bettercompute.wire.reasons import never
 from bettercompute.wire.reservations import ReservationRequest
 from pools import (
     catalogue,
@@ -66,10 +67,11 @@ def preview(
         room = make_room(access, request, share)
     found = found if room is None else room.plan
     busy = found.reasons if isinstance(found, NoFit) else ()
-    reasons = [*refused, *map(planner.answered, busy)]
+    told = [planner.answered(reason) for reason in busy]
+    reasons = [*refused, *told]
     first = None
     passes = earliest.may_come((reason.filter, reason.until_ms) for reason in busy)
-    if passes and not refused:
+    if passes and not refused and not never(told):
         first = _earliest(caller, access, request, share, now)
     repeated = None
     if request.recurrence is not None:

@@ -10,6 +10,8 @@ from typing import Any
 from bettercompute import clock
 from bettercompute.states import ReservationState
 from bettercompute.telemetry import metrics
+from bettercompute.wire import reasons as wire
+from pools.planner import reasons
 from pools.planner.reasons import Reason
 from reservations import conditions, lifecycle, moments, trials
 from reservations.conditions import ConditionType
@@ -19,6 +21,7 @@ from reservations.placement import Placed, Unplaced
 
 LOST_TO_RIVALS = "LostToRivals"
 NO_CAPACITY = "NoCapacity"
+NEVER_FITS = "NeverFits"  # not even with nothing booked
 
 
 def record(
@@ -123,7 +126,7 @@ def _pending(
             reservation.conditions, ConditionType.QUEUED, ConditionType.CONFIRMATION_REQUIRED
         ),
         ConditionType.UNSCHEDULABLE,
-        reason=LOST_TO_RIVALS if outcome.lost_to_rivals else NO_CAPACITY,
+        reason=_why(outcome),
         message=explain(outcome),
         now_ms=clock.to_ms(now),
     )
@@ -168,12 +171,28 @@ def _requested_window(reservation: Reservation) -> dict[str, datetime]:
     return {"starts_at": start, "ends_at": start + length}
 
 
+def _why(outcome: Unplaced) -> str:
+    if outcome.lost_to_rivals:
+        return LOST_TO_RIVALS
+    return NEVER_FITS if _never(outcome) else NO_CAPACITY
+
+
+def _never(outcome: Unplaced) -> bool:
+    return wire.never([reasons.answered(reason) for reason in outcome.reasons])
+
+
 def explain(outcome: Unplaced) -> str:
     """Why it does not fit, in a sentence for people."""
     if outcome.lost_to_rivals:
         return "Others were faster; it is tried again within a second."
     if not outcome.reasons:
         return "The pool has no node that could serve it."
+    if _never(outcome):
+        lacking = next(each for each in outcome.reasons if each.most is not None)
+        return (
+            f"It needs {lacking.needs}; there is at most {lacking.most}, even with nothing booked."
+            " It waits all the same, and counts against the quota, until it is cancelled."
+        )
     return "; ".join(_phrase(reason) for reason in outcome.reasons[:3]) + "."
 
 

@@ -83,6 +83,8 @@ def after(before: Document | None, found: Sequence[Reason], *, now: datetime) ->
 
 def estimate_due(trial: Trial) -> datetime | None:
     """When to work out (again) when it could start; None where no time helps."""
+    if wire.never(trial.reasons):
+        return None
     if not earliest.may_come((reason.filter, reason.until) for reason in trial.reasons):
         return None
     known, tried = trial.estimate, clock.from_ms(trial.tested_ms)

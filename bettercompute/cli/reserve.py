@@ -14,6 +14,7 @@ from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
 from bettercompute.states import ReservationState
 from bettercompute.wire.pools import Pool
+from bettercompute.wire.reasons import never
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ def _hint(session: Session, found: Reservation) -> None:
     if found.series_id is not None:
         session.out.note(f"This is the first. All: better-compute series get {found.series_id}")
     match found.state:
+        case ReservationState.PENDING if found.waiting and never(found.waiting.reasons):
+            session.out.note(
+                "This pool can never serve it, even with nothing booked. It waits all the same and "
+                f"counts against your quota: better-compute cancel {found.id}"
+            )
         case ReservationState.PENDING:
             session.out.note(f"It is placed as soon as it fits: better-compute get {found.id}")
         case ReservationState.PLACED | ReservationState.BINDING:

@@ -64,4 +64,5 @@ def place(waiting: Waiting) -> str:
 def _reason(reason: Reason, moment: Callable[[int], str]) -> str:
     nodes = f" on {reason.nodes} {'node' if reason.nodes == 1 else 'nodes'}" if reason.nodes else ""
     until = "" if reason.until is None else f", until {moment(reason.until)}"
-    return f"{reason.needs} ({reason.filter}{nodes}{until})"
+    most = "" if reason.most is None else f"; there is at most {reason.most}"
+    return f"{reason.needs} ({reason.filter}{nodes}{until}){most}"

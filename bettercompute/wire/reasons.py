@@ -1,5 +1,6 @@
 """Why a request does not fit, on the wire: the same words for a preview and for what waits."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from bettercompute.wire.base import AnswerModel
@@ -31,3 +32,12 @@ class Reason(AnswerModel):
     nodes: int = 0
     samples: list[str] = []
     until: int | None = None
+    #: the most there is even with nothing booked, where that is too little: waiting does not help
+    most: str | None = None
+
+
+def never(reasons: Sequence[Reason]) -> bool:
+    """Whether the pool as it is could not serve it, whatever ends: no node could, or too few."""
+    lacking = [reason for reason in reasons if reason.most is not None]
+    of_pool = any(reason.filter is Filter.GANG or not reason.nodes for reason in lacking)
+    return bool(reasons) and (of_pool or len(lacking) == len(reasons))

@@ -4,6 +4,7 @@ Each filter is asked in ``reasons.ORDER``; the first that a node fails names its
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -83,8 +84,18 @@ def rejection(
     return (
         first_failed(
             [
-                (loose, _total, None, Rejection(Filter.CLASS, wanted)),
-                (plain, _total, None, Rejection(Filter.MODEL, _device_needs(lines))),
+                (
+                    loose,
+                    _total,
+                    None,
+                    Rejection(Filter.CLASS, wanted, most=_devices_of(node, lines)),
+                ),
+                (
+                    plain,
+                    _total,
+                    None,
+                    Rejection(Filter.MODEL, _device_needs(lines), most=_models_of(node, lines)),
+                ),
             ]
         )
         or _mislabelled(node, lines, demand)
@@ -163,7 +174,30 @@ def _too_small(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection |
     lacking = {
         name: amount for name, amount in least.items() if amount > node.capacity.get(name, 0)
     }
-    return Rejection(Filter.CAPABILITY, f"a host with {_told(lacking)}") if lacking else None
+    if not lacking:
+        return None
+    most = {name: node.capacity.get(name, 0) for name in lacking}
+    return Rejection(Filter.CAPABILITY, f"a host with {_told(lacking)}", most=most)
+
+
+def devices_of(node: Node, line: Line) -> int:
+    """How many devices of a line's class the node has, whatever holds them."""
+    return sum(
+        cell.total for cell in node.cells if topology.matches(line, cell, with_selector=False)
+    )
+
+
+def _devices_of(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
+    return {f"× {line.kind}": devices_of(node, line) for line in lines}
+
+
+def _models_of(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
+    """What there is of the classes asked for, by model."""
+    found: Counter[str] = Counter()
+    for cell in node.cells:
+        if any(topology.matches(line, cell, with_selector=False) for line in lines):
+            found[f"× {cell.model}"] += cell.total
+    return found
 
 
 def _shut(node: Node, demand: Demand) -> Rejection | None:

@@ -59,8 +59,10 @@ def plan(
     found = attempt(demand, snapshot, rng=rng, exclude_nodes=exclude_nodes)
     if found is not None:
         return found
-    everything = shapes.group(snapshot.nodes, demand)
-    return NoFit(_explain(demand, everything, topology.Budget()))
+    why = _explain(demand, shapes.group(snapshot.nodes, demand), topology.Budget())
+    if demand.combinations > 1:  # there may be enough of another alternative
+        why = tuple(replace(reason, most=None) for reason in why)
+    return NoFit(why)
 
 
 def attempt(
@@ -135,15 +137,23 @@ def _explain(
     lines = tuple(options[0] for options in demand.lines)
     if not demand.may_spread:
         fitting, rejected = _judge(demand, lines, everything, budget)
-        if fitting:
-            rejected.append((_unplaced(demand, lines, len(fitting)), [n.name for n in fitting]))
+        names = [node.name for node in fitting]
+        short = _too_few(demand, rejected, len(fitting))
+        if short is not None:
+            rejected.append((short, names))
+        elif fitting:
+            rejected.append((_unplaced(demand, lines, len(fitting)), names))
         return reasons.tally(rejected)
     rejected = []
     for line in lines:
         one = (replace(line, minimum=1, maximum=1),)
         fitting, refused = _judge(demand, one, everything, budget)
         rejected += refused
-        if fitting:
+        there_are = _in_all(line, one, everything, demand)
+        if there_are < line.minimum:
+            most = {f"× {line.kind}": there_are}
+            rejected.append((reasons.Rejection(Filter.CLASS, str(line), most=most), []))
+        elif fitting:
             too_few = reasons.Rejection(Filter.BUSY, f"{line} free")
             rejected.append((too_few, [node.name for node in fitting]))
     return reasons.tally(rejected)
@@ -183,6 +193,29 @@ def _soonest(
         if until is not None:
             soonest = until if soonest is None else min(soonest, until)
     return soonest
+
+
+def _too_few(
+    demand: Demand, rejected: Sequence[tuple[reasons.Rejection, list[str]]], fitting: int
+) -> reasons.Rejection | None:
+    """Where a gang wants more nodes than could serve it with nothing booked."""
+    if demand.gang is None:
+        return None
+    could = fitting + sum(len(names) for each, names in rejected if each.most is None)
+    if could >= demand.gang.nodes:
+        return None
+    needs = f"{demand.gang.nodes} nodes at once"
+    return reasons.Rejection(Filter.GANG, needs, most={"of them": could})
+
+
+def _in_all(line: Line, one: Combination, everything: Sequence[Shape], demand: Demand) -> int:
+    """How many such devices the pool has, on nodes that would serve one with nothing booked."""
+    budget = topology.Budget()
+    return sum(
+        filters.devices_of(shape.sample, line) * len(shape.nodes)
+        for shape in everything
+        if filters.rejection(shape.sample, one, demand, budget).most is None
+    )
 
 
 def _unplaced(demand: Demand, lines: Combination, fitting: int) -> reasons.Rejection:

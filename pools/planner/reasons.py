@@ -1,12 +1,13 @@
 """Why a request does not fit: counted per filter, the nearest to fitting first (R20)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bettercompute.wire import reasons as wire
 from bettercompute.wire.reasons import Filter
 
 SAMPLES_MAX = 3
+NAMED_MAX = 4
 
 # A node is rejected by the first filter in this order that it fails.
 ORDER = (
@@ -32,6 +33,7 @@ class Reason:
     nodes: int = 0
     samples: tuple[str, ...] = ()
     until_ms: int | None = None
+    most: str | None = None  #: what there is even with nothing booked, where that is too little
 
 
 def answered(reason: Reason) -> wire.Reason:
@@ -42,6 +44,7 @@ def answered(reason: Reason) -> wire.Reason:
         nodes=reason.nodes,
         samples=list(reason.samples),
         until=reason.until_ms,
+        most=reason.most,
     )
 
 
@@ -52,15 +55,21 @@ class Rejection:
     filter: Filter
     needs: str
     until_ms: int | None = None
+    #: how much there is of what is too little even with nothing booked; None: it may be enough then
+    most: Mapping[str, int] | None = None
 
 
 def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ...]:
     """Reasons by filter and need, with how many nodes and some of their names."""
     names: dict[tuple[Filter, str], list[str]] = {}
     ends: dict[tuple[Filter, str], int] = {}
+    most: dict[tuple[Filter, str], dict[str, int]] = {}
     for rejection, nodes in rejections:
         key = rejection.filter, rejection.needs
         names.setdefault(key, []).extend(nodes)
+        if rejection.most is not None:
+            known = most.setdefault(key, {})
+            known |= {name: max(n, known.get(name, 0)) for name, n in rejection.most.items()}
         if rejection.until_ms is not None:
             ends[key] = min(rejection.until_ms, ends.get(key, rejection.until_ms))
     found = [
@@ -70,10 +79,19 @@ def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ..
             nodes=len(nodes),
             samples=tuple(sorted(nodes)[:SAMPLES_MAX]),
             until_ms=ends.get(key),
+            most=_told(key[0], most[key], nodes) if key in most else None,
         )
         for key, nodes in names.items()
     ]
     return tuple(sorted(found, key=_rank))
+
+
+def _told(found: Filter, most: Mapping[str, int], nodes: Sequence[str]) -> str:
+    """``8 × gpu on a node``; what no node by itself lacks is the pool's."""
+    of_pool = found is Filter.GANG or not nodes
+    amounts = sorted(most.items(), key=lambda each: (-each[1], each[0]))[:NAMED_MAX]
+    told = ", ".join(f"{amount} {name}" for name, amount in amounts) or "nothing"
+    return f"{told} in the pool" if of_pool else f"{told} on a node"
 
 
 def _rank(reason: Reason) -> tuple[int, int, str]:

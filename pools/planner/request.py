@@ -59,10 +59,15 @@ class Line:
     topology: Topology = Topology.SAME_NODE
     selector: tuple[Term, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """``gpu`` or ``gpu.mig 1g.10gb``."""
+        return f"{self.device_class} {self.profile}".rstrip()
+
     def __str__(self) -> str:
         """As people write it: ``4 × gpu nvlink-all``."""
         count = str(self.minimum) if self.minimum == self.maximum else f"{self.minimum}+"
-        words = [f"{count} × {self.device_class}", self.profile]
+        words = [f"{count} × {self.kind}"]
         if self.topology not in {Topology.SAME_NODE, Topology.ANY}:
             words.append(self.topology)
         return " ".join(word for word in words if word)

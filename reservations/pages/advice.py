@@ -22,6 +22,12 @@ _BY_REASON: Mapping[str, Advice] = {
         "a looser topology or another pool.",
         "amber",
     ),
+    "NeverFits": Advice(
+        "This pool can never serve it",
+        "Waiting does not help, unless the pool gets other nodes. Cancel it, since it counts "
+        "against your quota, and ask for less or in another pool.",
+        "red",
+    ),
     "Queued": Advice(
         "In the queue",
         "Nothing to do: the pool places its queue by priority, then age.",

@@ -8,6 +8,7 @@ from bettercompute import clock
 from bettercompute.pages import axis, moments, parts, spans, starts, timeline
 from bettercompute.wire.capacity import Filter, Preview, PreviewNode, PreviewOccurrence
 from bettercompute.wire.capacity import Reason as WireReason
+from bettercompute.wire.reasons import never
 from pools import presentation as pools
 from pools.quota import Usage
 from reservations.pages.alternatives_panel import Alternative
@@ -144,13 +145,21 @@ def _verdict(preview: Preview) -> tuple[str, str]:
     """In a word and in a title; of a recurrence, how many times it fits."""
     found = preview.occurrences
     if not found:
-        return ("yes", "It fits") if preview.fits else ("no", "It does not fit")
+        if preview.fits:
+            return "yes", "It fits"
+        return "no", "It can never fit here" if _never(preview) else "It does not fit"
     fitting, times = sum(each.fits for each in found), parts.count(len(found), "time")
     if fitting == len(found):
         return "yes", f"It fits the next {times}"
     if found[0].fits:
         return "ask", f"It fits {fitting} of the next {times}"
     return "no", "It does not fit the first time"
+
+
+def _never(preview: Preview) -> bool:
+    """Whether the pool could not serve it at all; what else refuses it says nothing of that."""
+    refusals = {Filter.POLICY, Filter.QUOTA, Filter.BUDGET}
+    return never([each for each in preview.reasons if each.filter not in refusals])
 
 
 def _unbooked(occurrence: PreviewOccurrence, *, now: datetime, zone: tzinfo) -> Unbooked:
@@ -208,6 +217,8 @@ def reason(found: WireReason, *, now: datetime, zone: tzinfo) -> Reason:
     words = [parts.sentence(f"needs {found.needs}" if found.nodes else found.needs)]
     if found.samples:
         words.append(f"For instance {', '.join(found.samples[:_MOST_NODES_NAMED])}.")
+    if found.most is not None:
+        words.append(f"There is at most {found.most}, even with nothing booked.")
     if found.until is not None:
         until = moments.text(clock.from_ms(found.until), now=now, zone=zone)
         words.append(f"The first of them is free again {until}.")

@@ -42,9 +42,9 @@ def placed_by(placer: Placer, pool: Pool) -> Pool:
     return pool
 
 
-def node(in_pool: Pool, *, gpus: int = 8) -> str:
+def node(in_pool: Pool, *, gpus: int = 8, **host: Any) -> str:
     """One more node; answers its id."""
-    made = supply.node(in_pool, gpus=gpus)
+    made = supply.node(in_pool, gpus=gpus, **host)
     eligibility.set_system_labels(made.pk, {"bc.dev/cap.devices.limits": "true"})
     return made.pk
 

@@ -361,6 +361,18 @@ class TestThePreview:
         assert "It does not fit" in page
         assert "Devices are booked in that window" in page
 
+    @pytest.mark.rule("U2", "R20")
+    def test_what_can_never_fit_is_told_before_and_after_the_click(
+        self, alice: Client, pool: Pool
+    ) -> None:
+        told = "There is at most 8 × gpu on a node, even with nothing booked."
+        page = text(self.preview(alice, fill(pool, count="16")))
+        assert "It can never fit here" in page
+        assert told in page
+        page = text(alice.post("/reserve", fill(pool, count="16"), follow=True))
+        assert "This pool can never serve it" in page
+        assert told in page
+
     @pytest.mark.rule("U2", "R19")
     def test_it_says_who_would_give_way_and_both_sides_are_told(
         self, alice: Client, pool: Pool

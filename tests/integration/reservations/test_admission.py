@@ -149,6 +149,26 @@ def test_what_does_not_fit_waits_pending_and_keeps_its_charge():
     assert DeviceBooking.objects.count() == 8
 
 
+@pytest.mark.rule("R11", "R24")
+def test_what_no_node_could_serve_is_told_so_at_once_and_waits_for_other_hardware():
+    pool, alice = make.pool(nodes=2, gpus=8), cast.caller("alice")
+    make.reservation(alice, pool, gpus=8)
+    waiting = make.reservation(alice, pool, gpus=16)
+
+    (why,) = waiting.conditions
+    assert (waiting.state, why["type"], why["reason"]) == ("pending", "Unschedulable", "NeverFits")
+    assert "It needs 16 × gpu; there is at most 8 × gpu on a node" in why["message"]
+    assert "counts against the quota" in why["message"]
+    assert used() == 24_000
+    (reason,) = queries.get(alice, waiting.pk).waiting.reasons
+    assert reason.most == "8 × gpu on a node"
+
+    make.node(pool, gpus=16, vcpu=400, memory_gib=4_100)
+    make.look_at_pool(pool)
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.conditions) == ("placed", [])
+
+
 @pytest.mark.rule("R3", "C14")
 def test_a_range_takes_what_fits_and_is_charged_for_that(clock):
     pool, alice = make.pool(gpus=8), cast.caller("alice")

@@ -20,6 +20,7 @@ BUSY = {
     "nodes": 12,
     "samples": ["main-0", "main-1"],
     "until": answers.NOW_MS + answers.HOUR_MS,
+    "most": None,
 }
 DENIED = {"filter": "policy", "needs": "at most 1 GPU", "nodes": 0, "samples": [], "until": None}
 

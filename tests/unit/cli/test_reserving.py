@@ -266,6 +266,18 @@ class TestGet:
         serve({POOLS: MAIN, ONE: shown("pending", conditions=[condition])})
         assert "  Unschedulable  busy: 2 nodes\n" in run("get", "rsv_first").out
 
+    def test_what_can_never_be_served_is_said_with_the_way_out(
+        self, run: Run, serve: Serve
+    ) -> None:
+        lacking = {"filter": "class", "needs": "16 × gpu", "nodes": 2, "samples": ["gpu-01"]}
+        reasons = [{**lacking, "most": "8 × gpu on a node"}]
+        waits = answers.waiting(reasons=reasons, earliestStart=None, earliestTestedAt=None)
+        serve({POOLS: MAIN, CREATE: shown("pending", waiting=waits)})
+        result = run(*RESERVE)
+        assert "16 × gpu (class on 2 nodes); there is at most 8 × gpu on a node" in result.out
+        assert "This pool can never serve it, even with nothing booked." in result.err
+        assert "better-compute cancel rsv_first" in result.err
+
     def test_pool_names_are_a_courtesy_that_may_fail(self, run: Run, serve: Serve) -> None:
         serve({POOLS: answers.refusal(403, "ACCESS_DENIED"), ONE: shown("active")})
         result = run("get", "rsv_first")

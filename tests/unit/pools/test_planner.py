@@ -6,10 +6,11 @@ import time
 import pytest
 
 from bettercompute.wire.capacity import Filter
+from bettercompute.wire.reasons import never
 from bettercompute.wire.reservations import DeviceClass, GangTopology, Topology
 from pools.planner import plan as planner
 from pools.planner.plan import NoFit, Plan
-from pools.planner.reasons import Reason
+from pools.planner.reasons import Reason, answered
 from pools.planner.request import Demand, Gang, Line, Term, Toleration
 from pools.planner.snapshot import Node, Snapshot, Taint
 from tests.support.snapshots import cell, demand, gpus, line, node
@@ -282,6 +283,48 @@ def test_a_host_short_of_cpus_gives_of_each_model_what_others_lack():
     assert {part.node_name: len(part.device_ids) for part in found.parts} == {"s": 2, "o": 1}
 
 
+# --- what a pool can never serve ----------------------------------------------------------------
+
+
+B200 = (Term("model", "=", ("B200",)),)
+HOSTS = (
+    node(cell(0, busy=[9] * 8), name="full", capacity={"vcpu": 64}, resources={"vcpu": 0}),
+    node(cell(4), name="half", capacity={"vcpu": 32}, resources={"vcpu": 32}),
+)
+
+
+@pytest.mark.rule("R20", "R24")
+@pytest.mark.parametrize(
+    ("wanted", "most"),
+    [
+        (demand(line(16)), "8 × gpu on a node"),
+        (demand(line(2, selector=B200)), "8 × H100 on a node"),
+        (demand(line(2), resources={"vcpu": 65}, resources_asked=True), "64 vcpu on a node"),
+        (demand(line(8), gang=Gang(2)), "1 of them in the pool"),
+        (demand(line(13, topology=Topology.ANY)), "12 × gpu in the pool"),
+    ],
+)
+def test_what_no_state_of_the_pool_could_serve_is_told_the_most_there_is(wanted, most):
+    found = [answered(reason) for reason in refused(wanted, *HOSTS)]
+    assert never(found)
+    assert most in {reason.most for reason in found}
+
+
+@pytest.mark.rule("R20", "R24")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        demand(line(8)),
+        demand(line(2), resources={"vcpu": 64}, resources_asked=True),
+        demand(line(4), gang=Gang(2)),
+        demand(line(12, topology=Topology.ANY)),
+        Demand(lines=((line(16), line(8)),)),  # the other alternative will do
+    ],
+)
+def test_what_fits_once_others_end_is_not(wanted):
+    assert not never([answered(reason) for reason in refused(wanted, *HOSTS)])
+
+
 # --- gangs ---------------------------------------------------------------------------------------
 
 
@@ -295,9 +338,14 @@ def racked(name: str, rack: str | None, free: int = 8) -> Node:
 def test_a_gang_is_whole_or_nothing():
     wanted = demand(line(8), gang=Gang(3))
     assert names(plan(wanted, gpus(8, 8, 8))) == ["n0", "n1", "n2"]
-    (short, gang) = sorted(refused(wanted, *gpus(8, 8, 7).nodes), key=lambda r: r.nodes)
+    (gang, short) = refused(wanted, *gpus(8, 8, 7).nodes)
     assert (short.filter, short.nodes) == (Filter.CLASS, 1)
-    assert (gang.filter, gang.needs) == (Filter.GANG, "3 nodes at once; 2 fit alone")
+    assert (gang.filter, gang.needs) == (Filter.GANG, "3 nodes at once")
+    assert gang.most == "2 of them in the pool"
+    taken = node(cell(7, busy=(5,)), name="taken")
+    (gang, busy) = refused(wanted, *gpus(8, 8).nodes, taken)
+    assert (gang.needs, gang.most) == ("3 nodes at once; 2 fit alone", None)
+    assert busy.filter is Filter.BUSY
 
 
 @pytest.mark.rule("R16")

@@ -2,14 +2,17 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from bettercompute.wire.reasons import Filter, never
 from bettercompute.wire.reservations import Topology
 from pools.planner import plan as planner
 from pools.planner.plan import NoFit, Plan
+from pools.planner.reasons import answered
 from pools.planner.request import Demand, Term
 from pools.planner.snapshot import Snapshot
 from tests.support import brute_force, snapshots
@@ -77,7 +80,72 @@ def test_a_refusal_accounts_for_every_node(demand, snapshot):
     assert sum(reason.nodes for reason in found.reasons) == len(snapshot.nodes)
     for reason in found.reasons:
         assert reason.needs
-        assert 1 <= len(reason.samples) <= min(3, reason.nodes)
+        assert len(reason.samples) <= min(3, reason.nodes)
+        assert reason.samples or reason.filter is Filter.GANG  # of the pool, not of nodes
+
+
+def emptied(snapshot: Snapshot) -> Snapshot:
+    """The same pool with nothing booked, and everything well, open and in service."""
+    return Snapshot(
+        tuple(
+            replace(
+                node,
+                state="ready",
+                cordoned=False,
+                taints=(),
+                worked_on_until=None,
+                resources=node.capacity,
+                cells=tuple(
+                    replace(
+                        cell,
+                        free=tuple(f"{node.id}-{at}-{n}" for n in range(cell.total)),
+                        busy_until=(),
+                        unhealthy=0,
+                    )
+                    for at, cell in enumerate(node.cells)
+                ),
+            )
+            for node in snapshot.nodes
+        )
+    )
+
+
+def measured(snapshot: Snapshot, beside: int) -> Snapshot:
+    """With hosts of so much more than is free of them."""
+    return Snapshot(
+        tuple(
+            replace(
+                node,
+                capacity={name: max(n, 0) + beside for name, n in node.resources.items()},
+            )
+            for node in snapshot.nodes
+        )
+    )
+
+
+@pytest.mark.rule("R20")
+@settings(max_examples=300, deadline=None)
+@given(snapshots.demands, snapshots.snapshots, st.integers(0, 4))
+def test_what_is_said_to_never_fit_does_not_when_all_is_free(demand, snapshot, beside):
+    pool = measured(snapshot, beside)
+    found = plan(demand, pool)
+    said = isinstance(found, NoFit) and never([*map(answered, found.reasons)])
+    event(f"said {said}")
+    if said:
+        assert isinstance(plan(demand, emptied(pool)), NoFit)
+
+
+@pytest.mark.rule("R20")
+@settings(max_examples=200, deadline=None)
+@given(snapshots.demands, snapshots.snapshots)
+def test_what_no_class_model_or_host_has_is_said_to_never_fit(demand, snapshot):
+    """Where everything is free and labelled, only hardware can be in the way; but for topology."""
+    found = plan(demand, emptied(measured(snapshot, 0)))
+    if isinstance(found, Plan) or demand.combinations > 1:
+        return
+    filters = {reason.filter for reason in found.reasons}
+    if filters and filters <= {Filter.CLASS, Filter.MODEL, Filter.CAPABILITY}:
+        assert never([*map(answered, found.reasons)])
 
 
 @settings(max_examples=100, deadline=None)
