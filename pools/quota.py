@@ -146,10 +146,15 @@ def held(tenant_id: str, account_id: str, *, besides: str = "") -> Held:
 
 def after(tenant_id: str, amounts: Amounts, *, pool_id: str | None = None) -> list[Usage]:
     """The quotas a charge would touch, as they would be after it; over the limit included."""
+    return beyond(usage(tenant_id), amounts, pool_id=pool_id)
+
+
+def beyond(usages: Sequence[Usage], amounts: Amounts, *, pool_id: str | None) -> list[Usage]:
+    """The same where all of a tenant's quotas have been read. Pure."""
     asked = _checked(amounts)
     return [
         replace(row, used=row.used + asked[row.resource])
-        for row in _applying(tenant_id, asked, pool_id)
+        for row in _applying(usages, asked, pool_id)
     ]
 
 
@@ -211,11 +216,11 @@ def _checked(amounts: Amounts) -> dict[str, int]:
     return {name: amounts[name] for name in sorted(amounts) if amounts[name]}
 
 
-def _applying(tenant_id: str, asked: Amounts, pool_id: str | None) -> list[Usage]:
+def _applying(usages: Sequence[Usage], asked: Amounts, pool_id: str | None) -> list[Usage]:
     """The quotas that a charge is judged by; the tenant's own too where it has none."""
     applying = [
         row
-        for row in usage(tenant_id)
+        for row in usages
         if row.resource in asked and (row.pool_id is None or row.pool_id == pool_id)
     ]
     granted = {row.resource for row in applying if row.pool_id is None}
@@ -228,7 +233,7 @@ def _applying(tenant_id: str, asked: Amounts, pool_id: str | None) -> list[Usage
 
 def _exceeded(tenant_id: str, asked: Amounts, pool_id: str | None) -> errors.QuotaExceeded:
     """Which quota is in the way; read after the fact, so it may have room again by now."""
-    rows = _applying(tenant_id, asked, pool_id)
+    rows = _applying(usage(tenant_id), asked, pool_id)
     row = max(rows, key=lambda row: row.used + asked[row.resource] - row.max)
     amount = asked[row.resource]
     named = {"poolId": row.pool_id, "poolOfferId": row.pool_offer_id}

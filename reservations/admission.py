@@ -176,23 +176,17 @@ def _awaits_decision(caller: Caller, draft: Draft) -> bool:
     One that awaits a confirmation is decided again for an agent, which may have come back with it.
     """
     if draft.state == ReservationState.DENIED:
-        raise _refused_before(draft.id, draft.refusal)
+        raise drafts.refused(draft.id, draft.refusal)
     if draft.state == ReservationState.AWAITING_CONFIRMATION:
         return caller.holds(ACTION)
     return draft.state == ReservationState.DRAFT
-
-
-def _refused_before(draft_id: str, refusal: str) -> errors.AccessDenied:
-    return errors.AccessDenied(
-        f"This idempotency key was refused before: {refusal}", reservationId=draft_id
-    )
 
 
 def _decide(caller: Caller, ask: Ask, draft: Draft) -> Decision:
     """The one decision on the reservation itself; a denial is kept (R10.4)."""
     decision = judge(caller, ask, draft.id)
     if decision.effect == "deny":
-        _deny(draft, decision)
+        _deny(caller, draft, decision)
         decision.require()
     return decision
 
@@ -209,15 +203,14 @@ def judge(caller: Caller, ask: Ask, reservation_id: str) -> Decision:
     return decision
 
 
-def _deny(draft: Draft, decision: Decision) -> None:
+def _deny(caller: Caller, draft: Draft, decision: Decision) -> None:
     with transaction.atomic(durable=True):
         reservation = queries.locked(draft.id)
         assert reservation is not None
         if reservation.state == ReservationState.DRAFT:
+            said = {"decision": kept(decision), "reason": "denied", "agent": caller.agent}
             lifecycle.move(
-                reservation,
-                ReservationState.DENIED,
-                {"decision": kept(decision), "reason": "denied", "ended_at": reservation.read_at},
+                reservation, ReservationState.DENIED, {**said, "ended_at": reservation.read_at}
             )
         elif reservation.state == ReservationState.AWAITING_CONFIRMATION:
             effects = Effects()
@@ -234,16 +227,23 @@ def _place_allowed(
     booked: tuple[Allocation, ...] = ()
     request = ask.request
     with transaction.atomic(durable=True):
-        values: dict[str, Any] = {}
+        # Its draft may be from another, who used the same key, and was over a quota then.
+        values: dict[str, Any] = {"agent": caller.agent}
         effects = Effects()
         if request.recurrence is not None:
-            series = opening.open_series(caller, draft.id, request, decision=kept(decision))
-            values = opening.of_first(series, request)
+            series = opening.open_series(
+                caller,
+                draft.id,
+                request,
+                decision=kept(decision),
+                confirmation_id="" if granted is None else granted.confirmation_id,
+            )
+            values |= opening.of_first(series, request)
             opening.tell(effects, series, caller, request.pool_id)
         reservation = queries.locked(draft.id)
         assert reservation is not None
         if reservation.state == ReservationState.DENIED:  # an approval was withdrawn meanwhile
-            raise _refused_before(draft.id, reservation.decision["message"])
+            raise drafts.refused(draft.id, reservation.decision["message"])
         if reservation.state != _decided_in(granted):
             transaction.set_rollback(True)  # with the series, if it opened one
             return Admitted(draft.id, created=False)

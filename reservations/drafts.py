@@ -134,6 +134,13 @@ def request_of(draft_id: str) -> dict[str, Any] | None:
     return None if row is None else json.loads(row[0])
 
 
+def refused(draft_id: str, why: str) -> errors.AccessDenied:
+    """What a key is answered that was refused before: it stays refused (R8)."""
+    return errors.AccessDenied(
+        f"This idempotency key was refused before: {why}", reservationId=draft_id
+    )
+
+
 def abandoned(*, limit: int, age: timedelta = moments.DRAFT_LIFETIME) -> list[str]:
     """Drafts that nobody came back to (R9)."""
     return [draft_id for (draft_id,) in DRAFTS.all("abandoned", age=age, limit=limit)]

@@ -21,9 +21,18 @@ KIND = "series"
 
 
 def open_series(
-    caller: Caller, first_id: str, request: NormalisedRequest, *, decision: Mapping[str, Any]
+    caller: Caller,
+    first_id: str,
+    request: NormalisedRequest,
+    *,
+    decision: Mapping[str, Any],
+    confirmation_id: str,
 ) -> str:
-    """Write the series of a first occurrence, before that is locked (C19); answers its id."""
+    """Write the series of a first occurrence, before that is locked (C19); answers its id.
+
+    It remembers whose call the first was decided for, and what the person was asked: so the others
+    are decided, too (R36).
+    """
     repeats = request.recurrence
     assert repeats is not None
     series_id = ids.series(first_id)
@@ -31,10 +40,11 @@ def open_series(
     SERIES.run(
         "open",
         id=series_id,
-        first_id=first_id,
         tenant_id=caller.tenant_id,
         pool_id=request.pool_id,
         owner_id=caller.account_id,
+        agent=caller.agent,
+        confirmation_id=confirmation_id,
         request=json.dumps(request.document),
         rule=repeats.rule.text,
         time_zone=repeats.zone.key,

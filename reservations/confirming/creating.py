@@ -9,7 +9,7 @@ from django.db import transaction
 from bettercompute import clock
 from bettercompute.iam.callers import Caller
 from bettercompute.states import ConfirmationState, ReservationState
-from reservations import conditions, lifecycle, queries
+from reservations import conditions, drafts, lifecycle, queries
 from reservations.conditions import ConditionType
 from reservations.confirming import asking, rows, words
 from reservations.confirming.asking import Approval
@@ -26,6 +26,7 @@ def approval(caller: Caller, draft_id: str) -> Approval | None:
 
     Raises:
         errors.ConfirmationRequired: the person has yet to decide.
+        errors.AccessDenied: it was denied, or an approval withdrawn, a moment ago.
     """
     with transaction.atomic(durable=True):
         reservation = queries.locked(draft_id)
@@ -43,6 +44,8 @@ def approval(caller: Caller, draft_id: str) -> Approval | None:
                 expire(reservation, known, effects)
                 effects.flush()
                 return None
+        elif reservation.state == ReservationState.DENIED:
+            raise drafts.refused(draft_id, reservation.decision["message"])
         else:
             return None
     if known.state == ConfirmationState.OPEN:
@@ -58,6 +61,7 @@ def _ask(caller: Caller, reservation: Reservation, effects: Effects) -> Confirma
         reservation,
         ReservationState.AWAITING_CONFIRMATION,
         {
+            "agent": made.agent,
             "confirmation_id": made.id,
             "confirm_until": made.expires_at,
             "conditions": conditions.put(

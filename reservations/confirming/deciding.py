@@ -25,6 +25,7 @@ _APPROVED = (ConfirmationState.APPROVED, ConfirmationState.USED)
 _INSTEAD = {
     ConfirmationState.OPEN: "It is open; deny it.",
     ConfirmationState.APPROVED: "It is approved; withdraw that.",
+    ConfirmationState.USED: "It is used: the agent has done it, and that stays as it is.",
 }
 
 Settle = Callable[[Confirmation, Reservation | None, Effects], None]

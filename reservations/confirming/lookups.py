@@ -32,6 +32,11 @@ def get(caller: Caller, confirmation_id: str) -> Confirmation:
     return found
 
 
+def sees(caller: Caller, confirmation_id: str | None) -> bool:
+    """Whether it is there, and for the caller to see; no statement where nobody was asked."""
+    return confirmation_id is not None and visible(caller).filter(pk=confirmation_id).exists()
+
+
 def open_of(caller: Caller) -> int:
     """How many await the caller's own answer."""
     row = CONFIRMATIONS.one("open_of", account_id=caller.account_id, tenant_id=caller.tenant_id)

@@ -1,7 +1,8 @@
 """The console's pages of confirmations: a person answers what their agents ask."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 
 from django.contrib import messages
 from django.db.models import QuerySet
@@ -34,14 +35,16 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     mine = rows.filter(account_id=visitor.caller.account_id)
     # Apart, so that a flood of others' hides nothing of one's own.
     others = rows.exclude(account_id=visitor.caller.account_id)
-    awaiting = _cards(visitor, _awaiting(mine, visitor))
-    approved = _cards(visitor, _live(mine, ConfirmationState.APPROVED, visitor))
+    awaiting = list(_live(mine, ConfirmationState.OPEN, visitor))
+    approved = list(_live(mine, ConfirmationState.APPROVED, visitor))
+    theirs = list(_live(others, ConfirmationState.OPEN, visitor))
     above = [each.id for each in (*awaiting, *approved)]
     earlier = list(mine.exclude(pk__in=above)[:EARLIER_SHOWN_MAX])
+    cards = _cards(visitor, [*awaiting, *approved, *theirs])
     page = Page(
-        mine=tuple(awaiting),
-        approved=tuple(approved),
-        others=tuple(_cards(visitor, _awaiting(others, visitor))),
+        mine=tuple(cards[each.id] for each in awaiting),
+        approved=tuple(cards[each.id] for each in approved),
+        others=tuple(cards[each.id] for each in theirs),
         earlier=tuple(
             confirmations_page.row(each, about, now=visitor.now, zone=visitor.zone)
             for each, about, _ in _told(earlier)
@@ -54,7 +57,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 @visitors.required
 def detail(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
     """One of them."""
-    (card,) = _cards(visitor, [lookups.get(visitor.caller, confirmation_id)])
+    (card,) = _cards(visitor, [lookups.get(visitor.caller, confirmation_id)]).values()
     return rendering.render(request, "reservations/confirmation.html", card, section=SECTION)
 
 
@@ -102,29 +105,27 @@ def _late(request: HttpRequest, refusal: errors.InvalidState) -> HttpResponse:
     return redirect("confirmations")
 
 
-def _awaiting(rows: QuerySet[Confirmation], visitor: Visitor) -> QuerySet[Confirmation]:
-    """Those that can be answered, what lapses next first."""
-    return _live(rows, ConfirmationState.OPEN, visitor)
-
-
 def _live(
     rows: QuerySet[Confirmation], state: ConfirmationState, visitor: Visitor
 ) -> QuerySet[Confirmation]:
+    """Those in this state whose time is not over, what lapses next first."""
     live = rows.filter(state=state, expires_at__gt=visitor.now)
     return live.order_by("expires_at", "pk")[:OPEN_SHOWN_MAX]
 
 
-def _cards(visitor: Visitor, confirmations: Iterable[Confirmation]) -> list[Card]:
-    return [
-        confirmations_page.card(
+def _cards(visitor: Visitor, confirmations: Iterable[Confirmation]) -> dict[str, Card]:
+    """Each as a card, by its id."""
+    effect = _weighing(visitor.caller.tenant_id)
+    return {
+        each.id: confirmations_page.card(
             each,
-            replace(about, effect=None if row is None else _effect(row)),
+            replace(about, effect=None if row is None else effect(row)),
             decides=each.account_id == visitor.caller.account_id,
             now=visitor.now,
             zone=visitor.zone,
         )
         for each, about, row in _told(confirmations)
-    ]
+    }
 
 
 def _told(
@@ -140,11 +141,21 @@ def _told(
         yield each, About(shown, names), row
 
 
-def _effect(row: Reservation) -> Effect | None:
-    """What a create that waits would take of the tenant's quotas."""
-    if row.state != ReservationState.AWAITING_CONFIRMATION:
-        return None
-    access = catalogue.of_tenant(row.tenant_id, row.pool_id)
-    request = requests.restore(row.request, tenant_id=row.tenant_id)
-    charges = shares.charges(request, shares.resolve(row.host_share, request), access)
-    return Effect(quota.after(row.tenant_id, charges, pool_id=row.pool_id), charges)
+def _weighing(tenant_id: str) -> Callable[[Reservation], Effect | None]:
+    """What a create that waits would take of the tenant's quotas.
+
+    These, and each pool, are read once for all cards of a page, and only where one needs them.
+    """
+    access_of = cache(partial(catalogue.of_tenant, tenant_id))
+    usages_of = cache(quota.usage)
+
+    def effect(row: Reservation) -> Effect | None:
+        if row.state != ReservationState.AWAITING_CONFIRMATION:
+            return None
+        request = requests.restore(row.request, tenant_id=tenant_id)
+        share = shares.resolve(row.host_share, request)
+        charges = shares.charges(request, share, access_of(row.pool_id))
+        after = quota.beyond(usages_of(tenant_id), charges, pool_id=row.pool_id)
+        return Effect(after, charges)
+
+    return effect

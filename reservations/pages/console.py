@@ -17,6 +17,7 @@ from bettercompute.wire.reservations import KEY_MAX, ExtendRequest, Reservation
 from pools import supply
 from pools.supply import Supply
 from reservations import admission, queries, renewal
+from reservations.confirming import lookups
 from reservations.extending import extension
 from reservations.pages import (
     alternatives_panel,
@@ -201,6 +202,7 @@ def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presen
         zone=visitor.zone,
         origin=request.build_absolute_uri("/").rstrip("/"),
         shares=visitor.caller.role == "admin" or row.owner_id == visitor.caller.account_id,
+        sees_ask=lookups.sees(visitor.caller, shown.confirmation_id),
     )
 
 

@@ -138,11 +138,14 @@ def page(
     zone: tzinfo,
     origin: str,
     shares: bool,
+    sees_ask: bool,
 ) -> Page:
     """All of a reservation's page; ``origin`` is the address the API is reached at.
 
-    ``shares`` says whether who looks could share it.
+    ``shares`` says whether who looks could share it; ``sees_ask``, whether they may read what its
+    owner was asked.
     """
+    ask_href = confirmation_href(shown) if sees_ask else ""
     state = shown.state
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     ends = state in chips.LIVE and state is not S.AWAITING_CONFIRMATION
@@ -158,11 +161,11 @@ def page(
         conditions=tuple(_condition(c, now, zone) for c in shown.conditions),
         bindings=tuple(_bindings(shown, names)),
         binding_hint=_HINTS.get(state, "It is over; there is nothing left to use."),
-        facts=tuple(_facts(shown, names, now, zone)),
+        facts=tuple(_facts(shown, names, now, zone, ask_href)),
         calls=tuple(commands.calls(shown, pool, origin)),
         standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
         status_href=_href("reservation-status", shown),
-        confirm_href=confirmation_href(shown) if state is S.AWAITING_CONFIRMATION else "",
+        confirm_href=ask_href if state is S.AWAITING_CONFIRMATION else "",
         share_href=_href("reservation-users", shown) if shares and state in chips.LIVE else "",
         extend_href=_href("reservation-extend", shown) if extends else "",
         renew_href=_href("reservation-renew", shown) if extends and shown.lease_until else "",
@@ -315,7 +318,9 @@ def _bindings(shown: Reservation, names: Names) -> list[Binding]:
     ]
 
 
-def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> list[parts.Fact]:
+def _facts(
+    shown: Reservation, names: Names, now: datetime, zone: tzinfo, ask_href: str
+) -> list[parts.Fact]:
     times, request = timing.of(shown), shown.request
     topologies = {line.get("topology") or "same-node" for line in request["devices"]}
     pool = names.pools.get(shown.pool_id, shown.pool_id)
@@ -334,7 +339,7 @@ def _facts(shown: Reservation, names: Names, now: datetime, zone: tzinfo) -> lis
         parts.Fact("Host share", _host_share(shown.host_share)),
         parts.Fact("GPU-hours", parts.number(shown.quote.gpu_hours)),
         parts.Fact("Series", *_series(shown)),
-        parts.Fact("Reserved by", asker(shown, names), confirmation_href(shown)),
+        parts.Fact("Reserved by", asker(shown, names), ask_href),
         parts.Fact("Shared with", _people(shown.users, names)),
         parts.Fact("Ended because", endings.in_words(shown.reason)),
         parts.Fact("Key", shown.idempotency_key),

@@ -11,6 +11,7 @@ from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
 from bettercompute.wire.base import MILLISECONDS_MAX
 from pools import supply
+from reservations.confirming import lookups
 from reservations.pages import calendar
 from reservations.series import cancelling, pages, queries
 from reservations.series.queries import Filters
@@ -51,7 +52,14 @@ def _detail(
 ) -> HttpResponse:
     shown = queries.get(visitor.caller, series_id)
     names = calendar.named(pool_ids=[shown.pool_id], owner_ids=[shown.owner_identity_id])
-    page = pages.page(shown, names=names, now=visitor.now, zone=visitor.zone, notice=notice)
+    page = pages.page(
+        shown,
+        names=names,
+        now=visitor.now,
+        zone=visitor.zone,
+        sees_ask=lookups.sees(visitor.caller, shown.confirmation_id),
+        notice=notice,
+    )
     return rendering.render(
         request,
         "series/detail.html",

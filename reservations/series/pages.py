@@ -103,9 +103,10 @@ def page(
     names: Names,
     now: datetime,
     zone: tzinfo,
+    sees_ask: bool,
     notice: parts.Notice | None = None,
 ) -> Page:
-    """All of a series' page."""
+    """All of a series' page; ``sees_ask``: who looks may read what its owner was asked."""
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     active = shown.state is SeriesState.ACTIVE
     facts = [
@@ -118,7 +119,7 @@ def page(
         parts.Fact(
             "Reserved by",
             presentation.asker(shown, names),
-            presentation.confirmation_href(shown),
+            presentation.confirmation_href(shown) if sees_ask else "",
         ),
     ]
     return Page(

@@ -38,7 +38,8 @@ WHERE account_id = %(account_id)s
     AND expires_at > compute_now();
 
 -- name: forget
--- What was answered and is long over, but for what an active series rests on.
+-- What was answered and is long over, but for what a series or a reservation rests on that is not
+-- over itself: the first of them says which.
 DELETE FROM confirmations
 WHERE id IN (
     SELECT id
@@ -48,11 +49,19 @@ WHERE id IN (
         AND NOT EXISTS (
             SELECT
             FROM reservations AS first
-            JOIN reservation_series ON reservation_series.id = first.series_id
+            LEFT JOIN reservation_series ON reservation_series.id = first.series_id
             WHERE
                 first.id = confirmations.resource_id
                 AND first.confirmation_id = confirmations.id
-                AND reservation_series.state = 'active'
+                AND (
+                    first.ended_at IS NULL
+                    OR reservation_series.state = 'active'
+                    OR EXISTS (
+                        SELECT
+                        FROM reservations AS later
+                        WHERE later.series_id = first.series_id AND later.ended_at IS NULL
+                    )
+                )
         )
     ORDER BY ended_at, id
     LIMIT %(limit)s::int

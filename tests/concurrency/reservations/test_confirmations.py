@@ -157,6 +157,19 @@ def test_what_is_withdrawn_between_the_look_and_the_act_is_not_done(act):
     assert invariants.violations() == []
 
 
+@pytest.mark.parametrize("answer", [deciding.deny, deciding.withdraw])
+def test_what_is_denied_before_the_look_is_said_to_be(answer):
+    """The create has found its draft waiting, and comes back to it a moment too late."""
+    call, key = question("create")
+    alice = cast.caller("alice")
+    if answer is deciding.withdraw:
+        deciding.approve(alice, confirmation_id=key)
+    failpoints.arm(Failpoint.DRAFT_RECORDED, lambda: answer(alice, confirmation_id=key))
+    said = outcome(call)
+    failpoints.disarm()
+    assert said == "ACCESS_DENIED"
+
+
 def test_approving_and_the_deadline_at_once_leaves_both_or_neither(clock):
     alice, pool = cast.caller("alice"), make.pool()
     agent = delegates.agent("alice", CREATE)

@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from bettercompute import errors
 from bettercompute.iam import tokens
@@ -107,6 +109,42 @@ def test_an_approval_is_withdrawn_by_its_button(alice, agent):
 def test_where_nothing_waits_it_says_how_to_let_a_program_act(alice):
     page = alice.get("/confirmations").content.decode()
     assert 'href="/tokens/new"' in page
+
+
+def test_more_cards_cost_no_more_statements(alice):
+    pool, costs = make.pool(), []
+    for answer in (lambda *_, **__: None, deciding.approve, deciding.approve):
+        confirmation = ask(delegates.agent("alice", CREATE), pool, make.key())
+        answer(cast.caller("alice"), confirmation_id=confirmation.pk)
+        with CaptureQueriesContext(connection) as statements:
+            assert alice.get("/confirmations").content.count(b"quota after it") == len(costs) + 1
+        costs.append(len(statements))
+    assert len(set(costs)) == 1
+
+
+def test_only_who_may_read_what_was_asked_is_led_there(clock):
+    """Any member reads the reservation and its series; the person and an admin, the question."""
+    agent, pool = delegates.agent("bob", CREATE), make.pool()
+    rule = {"rule": "FREQ=DAILY;COUNT=2", "timeZone": "UTC"}
+    wanted = {"start": clock.now_ms() + 86_400_000, "recurrence": rule}
+    confirmation = ask(agent, pool, **wanted)
+    paths = [f"/reservations/{confirmation.resource_id}"]
+    assert led(confirmation, paths) == {"alice": [True], "bob": [True], "carol": [False]}
+    deciding.approve(cast.caller("bob"), confirmation_id=confirmation.pk)
+    paths.append(f"/series/{delegates.create(agent, pool, **wanted).series_id}")
+    both = {"alice": [True, True], "bob": [True, True], "carol": [False, False]}
+    assert led(confirmation, paths) == both
+    Confirmation.objects.all().delete()  # as after its time
+    assert led(confirmation, paths)["bob"] == [False] * 2
+
+
+def led(confirmation, paths):
+    """Of these pages, which lead whom to it."""
+    href = f'"/confirmations/{confirmation.pk}"'.encode()
+    return {
+        who: [href in cast.session(who).get(path).content for path in paths]
+        for who in ("alice", "bob", "carol")
+    }
 
 
 def test_what_is_asked_of_a_reservation_says_of_which_and_what_comes_of_it(alice, clock):

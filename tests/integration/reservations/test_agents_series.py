@@ -5,10 +5,11 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
+from bettercompute import errors
 from bettercompute.iam import policies
 from bettercompute.iam.policies import Draft
 from bettercompute.wire.dryrun import PolicyDryRun
-from reservations import dryrun
+from reservations import admission, dryrun, ending
 from reservations.confirming import deciding, reconciler
 from reservations.models import Confirmation, Reservation, Series
 from reservations.series import cancelling, queries
@@ -93,6 +94,61 @@ def test_a_dry_run_judges_an_occurrence_as_it_was_judged(clock, alice):
     assert (verdict.recent.judged, len(verdict.recent.denied)) == (5, 2)
 
 
+@pytest.mark.parametrize(
+    ("began", "placed_by", "booked"),
+    [("alice", "trainer", 2), ("trainer", "alice", 4), ("alice", "asks", 4), ("asks", "asks", 4)],
+)
+def test_who_has_a_draft_placed_is_who_asked_for_it(clock, alice, began, placed_by, booked):
+    """The draft of another try with the same key, which was over the quota, does not say who."""
+    policies.create(alice, draft=Draft("few", AGENTS_HOLD_FEW))
+    pool, wanted = make.pool(quota_gpus=0), daily(clock, 4)
+    who = {
+        "alice": alice,
+        "trainer": delegates.agent("alice").caller,
+        "asks": delegates.agent("alice", CREATE, name="asks").caller,
+    }
+
+    def call(name):
+        asked = make.request(who[name], pool, **wanted)
+        return admission.admit(who[name], asked, idempotency_key="k").reservation_id
+
+    if began != "asks":
+        with pytest.raises(errors.QuotaExceeded):
+            call(began)
+    make.grant("acme", gpus=256)
+    if placed_by == "asks":
+        deciding.approve(alice, confirmation_id=refused(lambda: call("asks")).pk)
+    first = Reservation.objects.get(pk=call(placed_by))
+    repeating.look(first.series_id)
+    series = Series.objects.get()
+    agent = "" if placed_by == "alice" else placed_by
+    assert repeating.states(series) == ["placed"] * booked + ["draft"] * (4 - booked)
+    assert {each.agent for each in [series, *repeating.occurrences(series)]} == {agent}
+    assert bool(series.confirmation_id) == (placed_by == "asks")
+
+
+def test_what_an_agent_was_denied_is_said_of_the_agent(clock, alice):
+    """Also where its person's own try had left the draft."""
+    policies.create(alice, draft=Draft("none", AGENTS_HOLD_FEW.replace(">= 2", ">= 0")))
+    agent, pool = delegates.agent("alice"), make.pool(quota_gpus=0)
+    for who, refusal in ((alice, errors.QuotaExceeded), (agent.caller, errors.AccessDenied)):
+        with pytest.raises(refusal):
+            admission.admit(who, make.request(who, pool), idempotency_key="k")
+    assert Reservation.objects.get().agent == "trainer"
+
+
+def test_what_a_reservation_rests_on_is_kept_until_it_is_over(clock, alice):
+    agent, pool = delegates.agent("alice", CREATE), make.pool()
+    wanted = {"start": clock.now_ms() + 120 * 86_400_000}
+    confirmation = refused(lambda: create(agent, pool, **wanted))
+    deciding.approve(alice, confirmation_id=confirmation.pk)
+    made = create(agent, pool, **wanted)
+    clock.advance("91d")
+    assert reconciler.forget(make.fence) == 0
+    ending.cancel(alice, reservation_id=made.pk)
+    assert reconciler.forget(make.fence) == 1
+
+
 def test_what_an_active_series_rests_on_is_kept(clock, alice):
     agent, pool = delegates.agent("alice", CREATE), make.pool(recurrenceAhead="10d")
     wanted = daily(clock, 200)
@@ -100,6 +156,9 @@ def test_what_an_active_series_rests_on_is_kept(clock, alice):
     clock.advance("91d")
     assert reconciler.forget(make.fence) == 0
     cancelling.cancel(alice, series_id=series.pk)
+    assert reconciler.forget(make.fence) == 0  # nobody has ended those whose time came
+    for occurrence in repeating.occurrences(series):
+        make.look(occurrence)
     assert reconciler.forget(make.fence) == 1
     assert not Confirmation.objects.filter(pk=confirmation.pk).exists()
 
