@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from django.db import close_old_connections
+from django.db import connections
 from django.http import HttpResponse
 from django.test import Client
 
@@ -92,7 +92,7 @@ def test_two_presses_at_once_make_one(thing: Thing) -> None:
             browser.cookies["sessionid"] = alice.cookies["sessionid"].value
             return browser.post(thing.path, given)
         finally:
-            close_old_connections()
+            connections.close_all()
 
     with ThreadPoolExecutor(4) as several:
         answers = list(several.map(press, range(4)))

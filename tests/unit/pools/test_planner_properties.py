@@ -124,7 +124,7 @@ def measured(snapshot: Snapshot, beside: int) -> Snapshot:
 
 
 @pytest.mark.rule("R20")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(snapshots.demands, snapshots.snapshots, st.integers(0, 4))
 def test_what_is_said_to_never_fit_does_not_when_all_is_free(demand, snapshot, beside):
     pool = measured(snapshot, beside)
@@ -136,7 +136,7 @@ def test_what_is_said_to_never_fit_does_not_when_all_is_free(demand, snapshot, b
 
 
 @pytest.mark.rule("R20")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(snapshots.demands, snapshots.snapshots)
 def test_what_no_class_model_or_host_has_is_said_to_never_fit(demand, snapshot):
     """Where everything is free and labelled, only hardware can be in the way; but for topology."""
