@@ -29,7 +29,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._behind = b""
         self._open: set[asyncio.StreamWriter] = set()
-        self._pipes: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -65,23 +65,34 @@ class Proxy:
         self._path.unlink(missing_ok=True)
         for writer in list(self._open):
             writer.transport.abort()
-        pipes = list(self._pipes)
-        for pipe in pipes:
-            pipe.cancel()
-        await asyncio.gather(*pipes, return_exceptions=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # From here on it can be cut, also while it has no other end yet.
+        self._open.add(writer)
+        joining = asyncio.current_task()
+        assert joining is not None
+        self._remember(joining)
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._join(reader, writer)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = f"{self._host}/.s.PGSQL.{self._port}"
         there, back = await (
             asyncio.open_unix_connection(target)
             if self._host.startswith("/")
             else asyncio.open_connection(self._host, self._port)
         )
-        self._open |= {writer, back}
+        self._open.add(back)
         for source, sink in ((reader, back), (there, writer)):
-            pipe = asyncio.create_task(self._pipe(source, sink, answers=sink is writer))
-            self._pipes.add(pipe)
-            pipe.add_done_callback(self._pipes.discard)
+            self._remember(asyncio.create_task(self._pipe(source, sink, answers=sink is writer)))
+
+    def _remember(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _pipe(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool

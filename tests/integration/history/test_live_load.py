@@ -35,6 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 Patch = pytest.MonkeyPatch
 
+ROUNDS_MAX = 8  # one does, but where threads come in an unlucky order
 PLANNING_SECONDS = 0.1  # long enough for a rival to plan with the same snapshot
 
 
@@ -187,7 +188,7 @@ def _short_lists(patch: Patch) -> None:
 
 Break = Callable[[Patch], Callable[[], None] | None]
 
-#: What is broken, and which operations are sure to meet it.
+#: What is broken, and which operations meet it.
 BREAKS: dict[Kind, tuple[Break, dict[str, int]]] = {
     Kind.DOUBLE_HOLDING: (_no_exclusion, {"create": 4, "get": 1, "list": 1}),
     Kind.KEY_MADE_TWO: (_no_memory_of_keys, {"create": 1, "replay": 2}),
@@ -210,12 +211,16 @@ def test_a_server_without_its_guard_is_found_out(
     break_, mix = BREAKS[kind]
     restore = break_(monkeypatch)
     how: dict[str, Any] = {"wishes": HARD, "threads": 6, "live_max": 40, "mix": mix}
+    found: list[Anomaly] = []
     try:
-        _, end = run(live_server.url, seats, recorder, operations=60, **how)
+        for seed in range(ROUNDS_MAX):
+            _, end = run(live_server.url, seats, recorder, operations=60, seed=seed, **how)
+            found = checker.check(recorder.history(), end)
+            if kind in {anomaly.kind for anomaly in found}:
+                break
     finally:
         if restore is not None:
             restore()
-    found: list[Anomaly] = checker.check(recorder.history(), end)
     assert kind in {anomaly.kind for anomaly in found}, list(map(str, found))
 
 
