@@ -30,7 +30,17 @@ from pools.planner.plan import NoFit, Plan
 from pools.quota import Held
 from pools.requests import NormalisedRequest
 from pools.shares import Share
-from reservations import drafts, lifecycle, opening, outcomes, placement, queries, spending, taking
+from reservations import (
+    drafts,
+    lifecycle,
+    opening,
+    outcomes,
+    placement,
+    queries,
+    rights,
+    spending,
+    taking,
+)
 from reservations.confirming import asking, creating
 from reservations.confirming.asking import Approval
 from reservations.drafts import Draft, NewDraft
@@ -97,6 +107,7 @@ def admit(
             same key.
         errors.Unavailable: the policy engine cannot decide; nothing changed.
     """
+    caller = creating_as(caller, wanted)
     request = _normalised(caller, wanted, idempotency_key)
     access = catalogue.access_pool(caller, request.pool_id)
     _check_users(caller, wanted, idempotency_key)
@@ -124,6 +135,13 @@ def _decide_and_place(caller: Caller, draft: Draft, ask: Ask) -> Admitted:
             return Admitted(draft.id, created=False)
         decision = decision.confirmed()
     return _place_allowed(caller, draft, ask, decision, granted)
+
+
+def creating_as(caller: Caller, wanted: RequestTerms) -> Caller:
+    """An agent that asks before it shares asks before a create that shares what it makes."""
+    if wanted.users and caller.holds(rights.SHARE):
+        return caller.asking_before(ACTION)
+    return caller
 
 
 def weighed(caller: Caller, ask: Ask, reservation_id: str) -> Ask:

@@ -21,6 +21,7 @@ from reservations.spot import preemption
 
 def preview(caller: Caller, wanted: ReservationRequest) -> Preview:
     """Whether it fits, or would fit by spot giving way. Raises what ``pools.preview`` does."""
+    caller = admission.creating_as(caller, wanted)
     shown = capacity.preview(
         caller, wanted, make_room=_make_room, beyond=partial(_over_budget, caller)
     )

@@ -5,7 +5,7 @@ An ``Identity`` is what authentication found: an account, and the seats it has a
 a caller of a tenant the account does not belong to: such a tenant answers NOT_FOUND (R38).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bettercompute import acts, sql
@@ -73,6 +73,12 @@ class Caller:
     def holds(self, action: str) -> bool:
         """Whether the person is asked before this is done for them."""
         return self.delegation is not None and action in self.delegation.confirm
+
+    def asking_before(self, action: str) -> "Caller":
+        """The same agent, whose person is asked before this, too; a person as they are."""
+        if self.delegation is None:
+            return self
+        return replace(self, delegation=self.delegation.asking_before(action))
 
 
 def for_tenant(who: Identity | Account | ApiToken, tenant_id: str) -> Caller:

@@ -6,7 +6,7 @@ credentials or changes rules, whatever policies say (``access.require_person``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from bettercompute.wire.iam import DelegationAsk, Holdable
@@ -27,6 +27,10 @@ class Delegation:
 
     agent: str
     confirm: frozenset[str] = frozenset()
+
+    def asking_before(self, action: str) -> "Delegation":
+        """The same with one action more that waits for the person."""
+        return replace(self, confirm=self.confirm | {action})
 
 
 def asked(wanted: DelegationAsk | None) -> Delegation | None:

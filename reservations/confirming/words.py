@@ -1,6 +1,6 @@
 """A confirmation in plain words. Pure: what is asked, and what a denial says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,9 @@ def _create(asked: Asked, told: Told) -> str:
     when = "as soon as it fits" if start is None else f"from {told.instant(start)}"
     often = request.get("recurrence")
     again = f", {repeats.text(often['rule'])}" if often else ""
-    return f"Reserve {what}{on}{where} for {length}, {when}{again}"
+    users = request.get("users", ())
+    shared = f", and share it with {_people(users, told)}" if users else ""
+    return f"Reserve {what}{on}{where} for {length}, {when}{again}{shared}"
 
 
 def _extend(asked: Asked, told: Told) -> str:
@@ -79,10 +81,14 @@ def _share(asked: Asked, told: Told) -> str:
     users = asked["users"]
     if not users:
         return f"Stop sharing {told.thing}"
+    return f"Share {told.thing} with {_people(users, told)}"
+
+
+def _people(users: Collection[str], told: Told) -> str:
     if told.people.keys() >= set(users):
-        return f"Share {told.thing} with {', '.join(sorted(told.people[each] for each in users))}"
+        return ", ".join(sorted(told.people[each] for each in users))
     members = "1 member" if len(users) == 1 else f"{len(users)} members"
-    return f"Share {told.thing} with {members} of the tenant"
+    return f"{members} of the tenant"
 
 
 def _cancel_series(asked: Asked, told: Told) -> str:

@@ -10,7 +10,7 @@ from bettercompute.coordination.runner import Runner
 from bettercompute.iam import callers, policies
 from outbox.models import Event
 from pools.models import QuotaCharge
-from reservations import admission, ending, renewal, sharing
+from reservations import admission, ending, previews, renewal, sharing
 from reservations.confirming import deciding, lookups, reconciler
 from reservations.extending import extension
 from reservations.models import Confirmation, Reservation
@@ -67,6 +67,18 @@ def test_the_same_call_before_the_decision_asks_the_same_question(clock):
     assert refused(lambda: create(agent, pool)).pk == first.pk
     assert first.expires_at - first.asked_at == timedelta(minutes=30)
     assert told(first) == ["confirmation.requested"]
+
+
+def test_who_asks_before_it_shares_asks_before_a_create_that_shares(alice):
+    agent, pool = delegates.agent("alice", SHARE), make.pool()
+    shared = {"users": [cast.account("bob").pk]}
+    assert create(agent, pool, "alone").state == "placed"
+    wanted = make.request(agent.caller, pool, **shared)
+    assert previews.preview(agent.caller, wanted).needs_confirmation
+    confirmation = refused(lambda: create(agent, pool, **shared))
+    deciding.approve(alice, confirmation_id=confirmation.pk)
+    assert create(agent, pool, **shared).state == "placed"
+    assert Confirmation.objects.get().state == "used"
 
 
 def test_a_denied_create_stays_denied_and_says_why(alice):

@@ -37,6 +37,11 @@ def create(**changes):
             "Reserve 2 MIG 1g instances or 1 GPU in main for 8h, as soon as it fits",
         ),
         (
+            create(users=["usr_b", "usr_c"]),
+            "Reserve 1 GPU for 8h, as soon as it fits, and share it with 2 members of the tenant",
+            "Reserve 1 GPU in main for 8h, as soon as it fits, and share it with bob, carol",
+        ),
+        (
             {"verb": "extend", "until": 60_000},
             "Extend it until 1970-01-01 00:01 UTC",
             "Extend 2 × H100 in main until @60000",
