@@ -23,6 +23,8 @@ LOST_TO_RIVALS = "LostToRivals"
 NO_CAPACITY = "NoCapacity"
 NEVER_FITS = "NeverFits"  # not even with nothing booked
 
+_WAITS_ALL_THE_SAME = " It waits all the same, and counts against the quota, until it is cancelled."
+
 
 def record(
     reservation: Reservation,
@@ -120,14 +122,14 @@ def _first_look(reservation: Reservation, now: datetime) -> datetime | None:
 def _pending(
     reservation: Reservation, outcome: Unplaced, effects: Effects, values: Mapping[str, Any]
 ) -> None:
-    now = reservation.read_at
+    now, reason = reservation.read_at, why(outcome)
     unschedulable = conditions.put(
         conditions.clear(
             reservation.conditions, ConditionType.QUEUED, ConditionType.CONFIRMATION_REQUIRED
         ),
         ConditionType.UNSCHEDULABLE,
-        reason=_why(outcome),
-        message=explain(outcome),
+        reason=reason,
+        message=explain(outcome) + (_WAITS_ALL_THE_SAME if reason == NEVER_FITS else ""),
         now_ms=clock.to_ms(now),
     )
     trial = trials.after(reservation.waiting, outcome.reasons, now=now)
@@ -171,14 +173,11 @@ def _requested_window(reservation: Reservation) -> dict[str, datetime]:
     return {"starts_at": start, "ends_at": start + length}
 
 
-def _why(outcome: Unplaced) -> str:
+def why(outcome: Unplaced) -> str:
+    """The reason of the condition that says so."""
     if outcome.lost_to_rivals:
         return LOST_TO_RIVALS
     return NEVER_FITS if _never(outcome) else NO_CAPACITY
-
-
-def _never(outcome: Unplaced) -> bool:
-    return wire.never([reasons.answered(reason) for reason in outcome.reasons])
 
 
 def explain(outcome: Unplaced) -> str:
@@ -191,9 +190,12 @@ def explain(outcome: Unplaced) -> str:
         lacking = next(each for each in outcome.reasons if each.most is not None)
         return (
             f"It needs {lacking.needs}; there is at most {lacking.most}, even with nothing booked."
-            " It waits all the same, and counts against the quota, until it is cancelled."
         )
     return "; ".join(_phrase(reason) for reason in outcome.reasons[:3]) + "."
+
+
+def _never(outcome: Unplaced) -> bool:
+    return wire.never([reasons.answered(reason) for reason in outcome.reasons])
 
 
 def _phrase(reason: Reason) -> str:

@@ -52,9 +52,9 @@ def book(caller: Caller, reservation_id: str, fence: Fence) -> None:
     try:
         _book(caller, draft, fence)
     except _DoesNotFit as error:
-        lost = error.outcome.lost_to_rivals
-        reason = outcomes.LOST_TO_RIVALS if lost else outcomes.NO_CAPACITY
-        _put_off(draft.id, Refusal(reason, str(error), soon=lost), fence)
+        soon = error.outcome.lost_to_rivals
+        refusal = Refusal(outcomes.why(error.outcome), str(error), soon=soon)
+        _put_off(draft.id, refusal, fence)
     except errors.ApiError as error:
         if error.status >= 500:
             raise

@@ -93,6 +93,19 @@ def test_the_nearer_an_occurrence_the_sooner_it_is_tried_again():
     assert booking.pause(timedelta(days=30), soon=True) == timedelta(seconds=1)
 
 
+@pytest.mark.rule("R24")
+def test_one_that_no_node_could_serve_says_so_and_counts_against_nothing(clock):
+    series = repeating.opened(make.pool(gpus=8), "FREQ=DAILY;COUNT=2", gpus=16)
+    first, second = repeating.occurrences(series)
+    assert (first.state, repeating.why(first)) == ("pending", "NeverFits")
+    assert "counts against the quota" in first.conditions[0]["message"]
+    assert (second.state, repeating.why(second)) == ("draft", "NeverFits")
+    assert second.conditions[0]["message"].endswith(
+        "at most 8 × gpu on a node, even with nothing booked."
+    )
+    assert invariants.violations() == []
+
+
 def test_what_was_left_out_until_its_time_is_missed_and_never_begins_late(clock):
     pool = make.pool(gpus=1)
     repeating.blocked(pool, "2026-03-05T15:00", hours=2)
