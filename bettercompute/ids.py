@@ -64,7 +64,7 @@ def new(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """An id, and what a secret is made of, drawn before there is what will have them."""
+    """The id of what is yet to be made, and the bytes that its secret is made of."""
 
     id: str
     secret: bytes = field(repr=False)

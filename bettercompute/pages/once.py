@@ -7,7 +7,6 @@ the key as well, so the second answer still has it, and ``onetime`` shows it onc
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from django.contrib import messages
 from django.core import signing
@@ -20,40 +19,29 @@ from bettercompute.ids import Drawn
 from bettercompute.pages.visitors import Visitor
 
 FIELD = "once"
+NONCE_LENGTH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What a form carries, and what the thing that it makes is made from."""
-
-    text: str
-    drawn: Drawn
-
-
-def fresh(prefix: str, visitor: Visitor) -> str:
-    """The key of a form that nobody has sent yet."""
-    nonce = crypto.get_random_string(ids.SECRET_BYTES)
+def key(request: HttpRequest, prefix: str, visitor: Visitor) -> str:
+    """The key of the form that is shown: the one it came with, where it is shown again."""
+    if _read(request, prefix, visitor) is not None:
+        return request.POST[FIELD]
+    nonce = crypto.get_random_string(NONCE_LENGTH)
     return _signer(prefix, visitor).sign(f"{ids.new(prefix)}.{nonce}")
 
 
-def kept(request: HttpRequest, prefix: str, visitor: Visitor) -> str:
-    """The key of a form that is shown again, since nothing was made: its own, or a fresh one."""
-    key = _read(request, prefix, visitor)
-    return fresh(prefix, visitor) if key is None else key.text
-
-
-def require(request: HttpRequest, prefix: str, visitor: Visitor) -> Key:
-    """The key that came with a form.
+def drawn(request: HttpRequest, prefix: str, visitor: Visitor) -> Drawn:
+    """The id of what a form makes, and the bytes of its secret, by the key that it came with.
 
     Raises:
         errors.InvalidInput: it has none of ours: nothing could tell a second press from another
             wish.
     """
-    key = _read(request, prefix, visitor)
-    if key is None:
+    found = _read(request, prefix, visitor)
+    if found is None:
         said = "The form came without its key: nothing was made. Send it again."
         raise errors.InvalidInput(said, errors=[errors.FieldError("", said)])
-    return key
+    return found
 
 
 def make(request: HttpRequest, *, exists: Callable[[], bool], create: Callable[[], object]) -> None:
@@ -75,14 +63,13 @@ def make(request: HttpRequest, *, exists: Callable[[], bool], create: Callable[[
     messages.info(request, "The form was sent before, and made this then. It is made once.")
 
 
-def _read(request: HttpRequest, prefix: str, visitor: Visitor) -> Key | None:
-    text = request.POST.get(FIELD, "")
+def _read(request: HttpRequest, prefix: str, visitor: Visitor) -> Drawn | None:
     try:
-        value = _signer(prefix, visitor).unsign(text)
+        value = _signer(prefix, visitor).unsign(request.POST.get(FIELD, ""))
     except signing.BadSignature:
         return None
     digest = crypto.salted_hmac(FIELD, value, algorithm="sha256").digest()
-    return Key(text, Drawn(value.partition(".")[0], digest))
+    return Drawn(value.partition(".")[0], digest)
 
 
 def _signer(prefix: str, visitor: Visitor) -> signing.Signer:

@@ -59,7 +59,7 @@ def render(
 ) -> HttpResponse:
     """The whole page, or only its ``part`` when HTMX asks for that.
 
-    ``once`` is the key of a form that makes something (``pages.once``).
+    ``once`` is the key of a form that makes something (``pages.once.key``).
     """
     fragment = bool(part) and request.headers.get("HX-Request") == "true"
     context = {"page": page, "shell": shell(request, section), "once": once}

@@ -47,18 +47,17 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """The form of a new one; a post makes it and leads to its page, which shows its secret once."""
     if request.method != "POST":
-        return _form(request, form.empty(), once=once.fresh(PREFIX, visitor))
+        return _form(request, visitor, form.empty())
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
-        drawn = once.require(request, PREFIX, visitor).drawn
+        drawn = once.drawn(request, PREFIX, visitor)
         once.make(
             request,
             exists=endpoints.visible(visitor.caller).filter(pk=drawn.id).exists,
             create=lambda: _make(visitor.caller, wanted, drawn),
         )
     except errors.InvalidInput as refusal:
-        shown, key = form.refused(request.POST, refusal), once.kept(request, PREFIX, visitor)
-        return _form(request, shown, once=key, status=400)
+        return _form(request, visitor, form.refused(request.POST, refusal), status=400)
     here = reverse("webhook", args=[drawn.id])
     return onetime.lead_to(request, here, secret=signing.of(drawn.secret), visitor=visitor)
 
@@ -82,13 +81,14 @@ def edit(request: HttpRequest, visitor: Visitor, webhook_id: str) -> HttpRespons
     """The form of one there is; a post saves it."""
     shown = queries.answered(endpoints.get(visitor.caller, webhook_id))
     if request.method != "POST":
-        return _form(request, form.of(shown), webhook=shown)
+        return _form(request, visitor, form.of(shown), webhook=shown)
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
         changes = wanted.model_dump(include={"url", "description", "event_types", "subject"})
         endpoints.update(visitor.caller, webhook_id, changes)
     except errors.InvalidInput as refusal:
-        return _form(request, form.refused(request.POST, refusal), webhook=shown, status=400)
+        refused = form.refused(request.POST, refusal)
+        return _form(request, visitor, refused, webhook=shown, status=400)
     return redirect("webhook", webhook_id)
 
 
@@ -264,15 +264,16 @@ def _delivery(
 
 def _form(
     request: HttpRequest,
+    visitor: Visitor,
     shown: Form,
     *,
     webhook: wire.Webhook | None = None,
-    once: str = "",
     status: int = 200,
 ) -> HttpResponse:
     page = pages.Editing(shown, webhook)
+    key = once.key(request, PREFIX, visitor) if webhook is None else ""
     return rendering.render(
-        request, "webhooks/form.html", page, section=SECTION, once=once, status=status
+        request, "webhooks/form.html", page, section=SECTION, once=key, status=status
     )
 
 

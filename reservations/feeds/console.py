@@ -67,7 +67,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         "reservations/feeds.html",
         page,
         section="calendar-feeds",
-        once=once.kept(request, PREFIX, visitor),
+        once=once.key(request, PREFIX, visitor),
         status=status,
     )
     return onetime.forget(request, answer)
@@ -75,7 +75,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 
 def _make(request: HttpRequest, visitor: Visitor) -> str:
     """Make the feed that the form asks for; its address."""
-    drawn = once.require(request, PREFIX, visitor).drawn
+    drawn = once.drawn(request, PREFIX, visitor)
     once.make(
         request,
         exists=keeping.visible(visitor.caller).filter(pk=drawn.id).exists,

@@ -60,7 +60,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         return _trial(request, visitor, None, pools)
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
-        policy_id = once.require(request, PREFIX, visitor).drawn.id
+        policy_id = once.drawn(request, PREFIX, visitor).id
         once.make(
             request,
             exists=policies.visible(visitor.caller).filter(pk=policy_id).exists,
@@ -195,7 +195,7 @@ def _reading(request: HttpRequest, visitor: Visitor, stored: wire.Policy) -> Htt
 def _editing(
     request: HttpRequest, visitor: Visitor, page: Editing, *, status: int = 200
 ) -> HttpResponse:
-    key = once.kept(request, PREFIX, visitor) if page.policy is None else ""
+    key = once.key(request, PREFIX, visitor) if page.policy is None else ""
     return rendering.render(
         request, "policies/form.html", page, section=SECTION, once=key, status=status
     )

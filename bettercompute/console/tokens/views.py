@@ -51,7 +51,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         wanted = form.read(
             request.POST, tenant_id=visitor.caller.tenant_id, now_ms=clock.to_ms(visitor.now)
         )
-        drawn = once.require(request, PREFIX, visitor).drawn
+        drawn = once.drawn(request, PREFIX, visitor)
         once.make(
             request,
             exists=tokens.visible(visitor.caller).filter(pk=drawn.id).exists,
@@ -113,6 +113,6 @@ def _form(
         "tokens/form.html",
         shown,
         section=SECTION,
-        once=once.kept(request, PREFIX, visitor),
+        once=once.key(request, PREFIX, visitor),
         status=status,
     )
