@@ -26,8 +26,9 @@ class Place:
 
 
 def places(node_ids: Iterable[str]) -> list[Place]:
-    """Pool and owning tenant of these nodes, by id."""
-    return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=list(node_ids))]
+    """Where these nodes belong, by id; no statement where there are none."""
+    keys = list(node_ids)
+    return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=keys)] if keys else []
 
 
 def nodes_of(pool_id: str, *, node_id: str | None = None) -> list[str]:

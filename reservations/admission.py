@@ -226,9 +226,15 @@ def _deny(caller: Caller, draft: Draft, decision: Decision) -> None:
         reservation = queries.locked(draft.id)
         assert reservation is not None
         if reservation.state == ReservationState.DRAFT:
-            said = {"decision": kept(decision), "reason": "denied", "agent": caller.agent}
             lifecycle.move(
-                reservation, ReservationState.DENIED, {**said, "ended_at": reservation.read_at}
+                reservation,
+                ReservationState.DENIED,
+                {
+                    "decision": kept(decision),
+                    "reason": "denied",
+                    "agent": caller.agent,
+                    "ended_at": reservation.read_at,
+                },
             )
         elif reservation.state == ReservationState.AWAITING_CONFIRMATION:
             effects = Effects()

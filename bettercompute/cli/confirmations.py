@@ -19,8 +19,6 @@ _NEXT = {
         " better-compute confirmations withdraw {0}"
     ),
 }
-
-
 _REASON = click.option("--reason", default="", help="Why not; the agent is told.")
 
 

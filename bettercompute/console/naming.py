@@ -33,7 +33,7 @@ def _places(caller: Caller, node_ids: list[str], pool_ids: list[str]) -> dict[st
         for key, name in readable.items()
         if key in pool_ids
     }
-    for place in notices.places(node_ids) if node_ids else ():
+    for place in notices.places(node_ids):
         if caller.is_operator:
             page = reverse("admin:nodes_node_change", args=[place.node_id])
             found[place.node_id] = Link(page, place.name)

@@ -39,9 +39,9 @@ def asked(wanted: DelegationAsk | None) -> Delegation | None:
 
 
 def remaining(agent: str, *, confirmed: bool) -> Delegation | None:
-    """By which to judge anew what an agent asked for: as an agent's, and nobody is asked again.
+    """For judging anew what an agent asked for: as the agent's, without asking anybody again.
 
-    What its person was asked is judged as their own, as it was then.
+    What its person has confirmed is judged as their own, as it was then.
     """
     return None if confirmed else stored(agent, ())
 

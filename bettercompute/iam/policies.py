@@ -74,7 +74,9 @@ def validate(text: str, *, platform: bool = False) -> None:
 def create(
     caller: Caller, *, draft: Draft, platform: bool = False, policy_id: str | None = None
 ) -> Policy:
-    """Store a new policy of the caller's tenant, or of the platform; perhaps with an id given.
+    """Store a new policy of the caller's tenant, or of the platform.
+
+    ``policy_id`` is given where the same wish may come twice: it makes one.
 
     Raises:
         AccessDenied: the caller is no admin of the tenant, or no operator for the platform's.

@@ -1,17 +1,15 @@
-"""To whom a request says it goes: once, since HTTP/1.1 (RFC 9112, 3.2).
+"""A request names the host that it is for, once, since HTTP/1.1 (RFC 9112, 3.2).
 
-gunicorn also takes one that does not say. Which name is ours is Django's to judge (ALLOWED_HOSTS).
+gunicorn also takes one that names none. Which name is ours is Django's to judge (ALLOWED_HOSTS).
 """
 
-from collections.abc import MutableMapping
-from typing import Any
-
 from bettercompute.errors import InvalidInput
+from bettercompute.web.bridge import Scope
 
 HEADER = "Host"
 
 
-def check(scope: MutableMapping[str, Any]) -> None:
+def check(scope: Scope) -> None:
     """Refuse a request that names no host, or several.
 
     Raises:
@@ -21,4 +19,4 @@ def check(scope: MutableMapping[str, Any]) -> None:
     if len(named) > 1:
         raise InvalidInput.at(HEADER, "is given more than once")
     if not named and scope.get("http_version", "1.1") == "1.1":
-        raise InvalidInput.at(HEADER, "is missing: a request of HTTP/1.1 says to which host it is")
+        raise InvalidInput.at(HEADER, "is missing: a request by HTTP/1.1 names its host")

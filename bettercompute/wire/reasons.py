@@ -39,5 +39,10 @@ class Reason(AnswerModel):
 def never(reasons: Sequence[Reason]) -> bool:
     """Whether the pool as it is could not serve it, whatever ends: no node could, or too few."""
     lacking = [reason for reason in reasons if reason.most is not None]
-    of_pool = any(reason.filter is Filter.GANG or not reason.nodes for reason in lacking)
-    return bool(reasons) and (of_pool or len(lacking) == len(reasons))
+    in_all = any(of_pool(reason.filter, reason.nodes) for reason in lacking)
+    return bool(reasons) and (in_all or len(lacking) == len(reasons))
+
+
+def of_pool(failed: Filter, nodes: int) -> bool:
+    """Whether what is too little is so in the whole pool, not on each of these nodes."""
+    return failed is Filter.GANG or not nodes

@@ -1,8 +1,8 @@
 """Signing by Standard Webhooks: HMAC-SHA256 over ``id.timestamp.body``. Pure but for the fresh key.
 
 The receiver recomputes it with a secret that both know, and refuses a timestamp too far from its
-own clock, so that nobody can send an old message again. While a secret is replaced, messages carry
-one signature by each, and a receiver that knows either of them is satisfied.
+own clock, so that nobody can send an old message again. After a rotation messages carry a signature
+by each secret that signs, and a receiver that knows one of them is satisfied.
 """
 
 import base64
@@ -24,12 +24,12 @@ SIGNATURE_HEADER = "webhook-signature"
 
 
 def fresh() -> str:
-    """A new secret, in the form in which receivers take it: ``whsec_`` and the key in base64."""
+    """A new secret: ``whsec_`` and its key in base64."""
     return of(randomness.token_bytes(KEY_BYTES))
 
 
 def of(key: bytes) -> str:
-    """The secret that this key is."""
+    """A key as receivers take it."""
     return SECRET_PREFIX + base64.b64encode(key).decode()
 
 

@@ -36,10 +36,9 @@ def reseal(fence: Fence) -> int:
             row = ENDPOINTS.one("sealed", id=endpoint_id)
             if row is None:
                 continue
-            secret, formers = row
-            anew = {"secret": _anew(secret), "former_secrets": [_anew(each) for each in formers]}
-            if (anew["secret"], anew["former_secrets"]) != row:
-                ENDPOINTS.run("reseal", id=endpoint_id, **anew)
+            secret, formers = _anew(row[0]), [_anew(each) for each in row[1]]
+            if (secret, formers) != row:
+                ENDPOINTS.run("reseal", id=endpoint_id, secret=secret, former_secrets=formers)
                 done += 1
     return done
 

@@ -81,23 +81,10 @@ def rejection(
                 return found
         return None
 
+    few = Rejection(Filter.CLASS, wanted, most=_by_kind(node, lines))
+    others = Rejection(Filter.MODEL, _device_needs(lines), most=_by_model(node, lines))
     return (
-        first_failed(
-            [
-                (
-                    loose,
-                    _total,
-                    None,
-                    Rejection(Filter.CLASS, wanted, most=_devices_of(node, lines)),
-                ),
-                (
-                    plain,
-                    _total,
-                    None,
-                    Rejection(Filter.MODEL, _device_needs(lines), most=_models_of(node, lines)),
-                ),
-            ]
-        )
+        first_failed([(loose, _total, None, few), (plain, _total, None, others)])
         or _mislabelled(node, lines, demand)
         or _too_small(node, lines, demand)
         or _shut(node, demand)
@@ -187,11 +174,11 @@ def devices_of(node: Node, line: Line) -> int:
     )
 
 
-def _devices_of(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
+def _by_kind(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
     return {f"× {line.kind}": devices_of(node, line) for line in lines}
 
 
-def _models_of(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
+def _by_model(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
     """What there is of the classes asked for, by model."""
     found: Counter[str] = Counter()
     for cell in node.cells:

@@ -55,7 +55,7 @@ class Rejection:
     filter: Filter
     needs: str
     until_ms: int | None = None
-    #: how much there is of what is too little even with nothing booked; None: it may be enough then
+    #: what there is of each that is too little, even with nothing booked; None: it may be enough
     most: Mapping[str, int] | None = None
 
 
@@ -79,19 +79,18 @@ def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ..
             nodes=len(nodes),
             samples=tuple(sorted(nodes)[:SAMPLES_MAX]),
             until_ms=ends.get(key),
-            most=_told(key[0], most[key], nodes) if key in most else None,
+            most=_told(most[key], key[0], nodes) if key in most else None,
         )
         for key, nodes in names.items()
     ]
     return tuple(sorted(found, key=_rank))
 
 
-def _told(found: Filter, most: Mapping[str, int], nodes: Sequence[str]) -> str:
-    """``8 × gpu on a node``; what no node by itself lacks is the pool's."""
-    of_pool = found is Filter.GANG or not nodes
+def _told(most: Mapping[str, int], failed: Filter, nodes: Sequence[str]) -> str:
+    """``8 × gpu on a node``, or in the pool."""
     amounts = sorted(most.items(), key=lambda each: (-each[1], each[0]))[:NAMED_MAX]
     told = ", ".join(f"{amount} {name}" for name, amount in amounts) or "nothing"
-    return f"{told} in the pool" if of_pool else f"{told} on a node"
+    return f"{told} in the pool" if wire.of_pool(failed, len(nodes)) else f"{told} on a node"
 
 
 def _rank(reason: Reason) -> tuple[int, int, str]:

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             field=models.TextField(
                 db_default="",
                 default="",
-                help_text="its first occurrence's",
+                help_text="that asked for it, if one did",
             ),
         ),
         migrations.AddField(
@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
             field=models.TextField(
                 db_default="",
                 default="",
-                help_text="likewise (R36)",
+                help_text="what its owner was asked then (R36)",
             ),
         ),
         migrations.RunSQL(REMEMBER, migrations.RunSQL.noop),

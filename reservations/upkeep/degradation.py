@@ -69,7 +69,7 @@ def _follow_reports(reservation: Reservation, allocations: Sequence[Allocation])
 def _troubles(allocations: Sequence[Allocation]) -> Iterable[tuple[Reason, str]]:
     """What is wrong now, the gravest first."""
     lost = [a.node_id for a in allocations if a.state == AllocationState.BINDING]
-    for place in notices.places(lost) if lost else ():
+    for place in notices.places(lost):
         yield Reason.BINDING_LOST, f"{place.name} let go of the devices it handed over."
     health = node_health.of(
         node_ids=[a.node_id for a in allocations],

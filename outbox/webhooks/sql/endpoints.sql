@@ -59,10 +59,11 @@ UPDATE webhook_endpoints AS e
    SET secret = %(secret)s::text, version = e.version + 1,
        (former_secrets, former_until) = (
            SELECT array_agg(f.secret ORDER BY f.place), array_agg(f.until ORDER BY f.place)
-             FROM (SELECT e.secret, compute_now() + %(overlap)s::interval, 0
+             FROM (SELECT e.secret, compute_now() + %(overlap)s::interval AS until, 0 AS place
                     UNION ALL
-                   SELECT * FROM unnest(e.former_secrets, e.former_until) WITH ORDINALITY)
-                  AS f (secret, until, place)
+                   SELECT was.secret, was.until, was.place
+                     FROM unnest(e.former_secrets, e.former_until) WITH ORDINALITY
+                          AS was (secret, until, place)) AS f
             WHERE f.until > compute_now())
  WHERE e.id = %(id)s::text
    AND (SELECT count(*) FROM unnest(e.former_until) AS f (until) WHERE f.until > compute_now())
