@@ -35,7 +35,7 @@ _EFFECTS: Mapping[str, str] = {
     S.PLACED: "It ends before it starts; the devices booked for it are free for others at once.",
     S.BINDING: "It ends while nodes are taking it up; its devices are free for others at once.",
     S.ACTIVE: "The workload loses its devices now; they are free once the nodes confirm.",
-    S.AWAITING_CONFIRMATION: "Refused: it awaits a confirmation; its person denies or withdraws that.",
+    S.AWAITING_CONFIRMATION: "Refused: it awaits its person, who may deny or withdraw it.",
 }
 
 

@@ -33,9 +33,7 @@ class Series(models.Model):
     next_at = models.DateTimeField(null=True, help_text="the first occurrence without a row")
     cut_at = models.DateTimeField(null=True, help_text="no occurrence begins then or later")
     agent = models.TextField(default="", db_default="", help_text="that asked for it, if one did")
-    confirmation_id = models.TextField(
-        default="", db_default="", help_text="what its owner was asked then (R36)"
-    )
+    confirmation_id = models.TextField(default="", db_default="", help_text="that allowed it")
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(db_default=ComputeNow())
     ended_at = models.DateTimeField(null=True)

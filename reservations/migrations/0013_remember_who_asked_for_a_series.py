@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
             field=models.TextField(
                 db_default="",
                 default="",
-                help_text="what its owner was asked then (R36)",
+                help_text="that allowed it",
             ),
         ),
         migrations.RunSQL(REMEMBER, migrations.RunSQL.noop),
