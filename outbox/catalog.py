@@ -197,12 +197,7 @@ TYPES: tuple[EventType, ...] = (
     _series("ended", "Its last occurrence has begun.", "ended"),
     _confirmation("requested", "An agent asks its person to confirm an act.", "open"),
     _confirmation("approved", "The person lets the agent do it, once.", "approved"),
-    _confirmation(
-        "denied",
-        "Its person, or a policy since, denies it.",
-        "denied",
-        reason="later",
-    ),
+    _confirmation("denied", "The person, or a policy since, denies it.", "denied", reason="later"),
     _confirmation("expired", "Nobody answered, or the agent came too late.", "expired"),
     _node("registered", "A node joined a pool."),
     _node("connected", "Its agent talks to us.", state="ready"),

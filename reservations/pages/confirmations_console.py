@@ -75,19 +75,6 @@ def approve(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> Htt
 
 @require_POST
 @visitors.required
-def withdraw(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
-    """Take back what was approved, and not done yet."""
-    reason = request.POST.get("reason", "")[:REASON_MAX]
-    try:
-        found = deciding.withdraw(visitor.caller, confirmation_id=confirmation_id, reason=reason)
-    except errors.InvalidState as refusal:
-        return _late(request, refusal)
-    messages.success(request, f"Withdrawn. {found.agent} may not do it any more.")
-    return redirect("confirmations")
-
-
-@require_POST
-@visitors.required
 def deny(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
     """Do not let the agent."""
     reason = request.POST.get("reason", "")[:REASON_MAX]
@@ -96,6 +83,19 @@ def deny(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpRe
     except errors.InvalidState as refusal:
         return _late(request, refusal)
     messages.success(request, f"Denied. {found.agent} is told so.")
+    return redirect("confirmations")
+
+
+@require_POST
+@visitors.required
+def withdraw(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
+    """Take back what was approved, and not done yet."""
+    reason = request.POST.get("reason", "")[:REASON_MAX]
+    try:
+        found = deciding.withdraw(visitor.caller, confirmation_id=confirmation_id, reason=reason)
+    except errors.InvalidState as refusal:
+        return _late(request, refusal)
+    messages.success(request, f"Withdrawn. {found.agent} may not do it any more.")
     return redirect("confirmations")
 
 

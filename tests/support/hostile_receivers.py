@@ -102,7 +102,7 @@ def name_server(*answers: Sequence[str]) -> Resolver:
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """An event loop in which a receiver lets time pass: whoever waits too long has done so then."""
+    """An event loop whose time a receiver can move on, until whoever waits has waited too long."""
 
     leapt = 0.0
 
@@ -118,7 +118,7 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
 
 
 async def leap() -> None:
-    """Let an hour pass, once everybody here has done what there is to do now."""
+    """Let an hour pass, once everybody in this loop has done what there is to do now."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, LeapingLoop)
     for _ in range(10):

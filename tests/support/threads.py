@@ -7,7 +7,6 @@ there, or dies with a connection open, and the other test fails.
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.test.testcases import LiveServerThread
@@ -58,5 +57,7 @@ def _is_kept(thread: threading.Thread) -> bool:
     return isinstance(thread, LiveServerThread) or thread.name.startswith(KEPT)
 
 
-def _module(item: pytest.Item) -> Any:
-    return item.getparent(pytest.Module)
+def _module(item: pytest.Item) -> pytest.Module:
+    module = item.getparent(pytest.Module)
+    assert module is not None
+    return module

@@ -68,9 +68,7 @@ def test_a_page_asks_for_all_names_at_once(pool: Pool) -> None:
     counts = []
     for node in nodes:
         publish(node, *nodes)
-        with CaptureQueriesContext(
-            connection,
-        ) as asked:
+        with CaptureQueriesContext(connection) as asked:
             details(alice)
         counts.append(len(asked))
     assert len(set(counts)) == 1, counts

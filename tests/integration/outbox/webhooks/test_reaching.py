@@ -27,8 +27,6 @@ from tests.support.hostile_receivers import (
 
 pytestmark = [pytest.mark.rule("A6")]
 
-# A receiver that uses these up has hung; one that works is far from them even on a slow machine.
-
 
 # Names and addresses
 
