@@ -69,6 +69,11 @@ class Drawn:
     id: str
     secret: bytes = field(repr=False)
 
+    @property
+    def letters(self) -> str:
+        """The bytes as people copy them: small letters and digits."""
+        return _letters(self.secret)
+
 
 def drawn(prefix: str) -> Drawn:
     """A fresh id, and bytes that nobody can guess."""
@@ -116,4 +121,8 @@ def _digest(*parts: str) -> str:
     # Each part carries its length, so no two different tuples concatenate to the same text.
     text = "".join(f"{len(part)}:{part}" for part in parts)
     digest = hashlib.sha256(text.encode()).digest()
-    return base64.b32encode(digest).decode().rstrip("=").lower()
+    return _letters(digest)
+
+
+def _letters(data: bytes) -> str:
+    return base64.b32encode(data).decode().rstrip("=").lower()
