@@ -223,6 +223,12 @@ def usable(found: "models.QuerySet[ApiToken]", *, now: datetime) -> "models.Quer
     return found.filter(revoked_at=None).exclude(expires_at__lte=now)
 
 
+def opens(caller: Caller, drawn: Drawn, *, now: datetime) -> bool:
+    """Whether the text of what was drawn is that of a token that the caller may see and use."""
+    found = usable(visible(caller), now=now)
+    return found.filter(pk=drawn.id, secret_hash=_hash(_secret(drawn))).exists()
+
+
 def visible(caller: Caller) -> "models.QuerySet[ApiToken]":
     """The tokens the caller may see: own ones, an admin all of the tenant's."""
     tokens = ApiToken.objects.filter(tenant_id=caller.tenant_id)

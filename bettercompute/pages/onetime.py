@@ -22,9 +22,12 @@ REMEMBERED = 50
 
 
 def lead_to(request: HttpRequest, path: str, *, secret: str, visitor: Visitor) -> HttpResponse:
-    """To the page of this path, which shows this visitor the secret if it has not been shown."""
+    """To the page of this path, which shows this visitor the secret if it has not been shown.
+
+    Nothing is to be shown where there is none.
+    """
     response = redirect(path)
-    if _hash(secret) in request.session.get(SHOWN, []):
+    if not secret or _hash(secret) in request.session.get(SHOWN, []):
         return response
     response.set_signed_cookie(
         COOKIE,

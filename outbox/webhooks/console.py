@@ -51,15 +51,19 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     try:
         wanted = form.read(request.POST, tenant_id=visitor.caller.tenant_id)
         drawn = once.drawn(request, PREFIX, visitor)
-        once.make(
+        made = once.make(
             request,
+            drawn.id,
             exists=endpoints.visible(visitor.caller).filter(pk=drawn.id).exists,
             create=lambda: _make(visitor.caller, wanted, drawn),
         )
     except errors.InvalidInput as refusal:
         return _form(request, visitor, form.refused(request.POST, refusal), status=400)
+    secret = signing.of(drawn.secret)
+    if not made and not endpoints.signs(visitor.caller, drawn.id, secret):
+        secret = ""
     here = reverse("webhook", args=[drawn.id])
-    return onetime.lead_to(request, here, secret=signing.of(drawn.secret), visitor=visitor)
+    return onetime.lead_to(request, here, secret=secret, visitor=visitor)
 
 
 def _make(caller: Caller, wanted: wire.WebhookCreate, drawn: Drawn) -> None:

@@ -74,6 +74,15 @@ def get(caller: Caller, endpoint_id: str, *, action: str = READ) -> WebhookEndpo
     return found
 
 
+def signs(caller: Caller, endpoint_id: str, secret: str) -> bool:
+    """Whether this is the secret of an endpoint that the caller may see, not one it had before."""
+    found = visible(caller).filter(pk=endpoint_id).first()
+    try:
+        return found is not None and vault.unseal(found.secret) == secret
+    except vault.Unreadable:
+        return False
+
+
 def create(
     caller: Caller,
     draft: Draft,

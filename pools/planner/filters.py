@@ -72,9 +72,11 @@ def rejection(
     def first_failed(stages: Sequence[_Stage]) -> Rejection | None:
         for some, supply, limit, found in stages:
             amounts = [supply(cell) for cell in node.cells]
+            # Of a node as a whole it is only counted: a search that was cut short says nothing.
+            steps = budget if some is lines else topology.Budget()
             if (
                 topology.allot(
-                    some, node.cells, amounts, worths=all_worths, cap=limit, budget=budget
+                    some, node.cells, amounts, worths=all_worths, cap=limit, budget=steps
                 )
                 is None
             ):

@@ -74,16 +74,20 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 
 
 def _make(request: HttpRequest, visitor: Visitor) -> str:
-    """Make the feed that the form asks for; its address."""
+    """Make the feed that the form asks for; its address, if it can be read there."""
     drawn = once.drawn(request, PREFIX, visitor)
-    once.make(
+    made = once.make(
         request,
+        drawn.id,
         exists=keeping.visible(visitor.caller).filter(pk=drawn.id).exists,
         create=lambda: keeping.create(
             visitor.caller, pool_id=request.POST.get("pool") or None, drawn=drawn
         ),
     )
-    return serving.url(request, addresses.of(drawn).text)
+    address = addresses.of(drawn)
+    if not made and not keeping.opens(visitor.caller, address):
+        return ""
+    return serving.url(request, address.text)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -16,6 +16,7 @@ from bettercompute.iam.callers import Caller
 from bettercompute.ids import Drawn
 from pools import catalogue
 from reservations.feeds import addresses
+from reservations.feeds.addresses import Address
 from reservations.models import CalendarFeed
 
 FEEDS = sql.load(__package__, "feeds")
@@ -74,6 +75,12 @@ def visible(caller: Caller) -> "models.QuerySet[CalendarFeed]":
     if caller.role != "admin":
         feeds = feeds.filter(account_id=caller.account_id)
     return feeds.select_related("account", "pool").order_by("-id")
+
+
+def opens(caller: Caller, address: Address) -> bool:
+    """Whether it is the address of a feed that the caller may see and that is not revoked."""
+    found = visible(caller).filter(pk=address.feed_id, revoked_at=None)
+    return found.filter(secret_hash=addresses.hashed(address.secret)).exists()
 
 
 def revoke(caller: Caller, feed_id: str) -> CalendarFeed:

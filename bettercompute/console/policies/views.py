@@ -63,6 +63,7 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
         policy_id = once.drawn(request, PREFIX, visitor).id
         once.make(
             request,
+            policy_id,
             exists=policies.visible(visitor.caller).filter(pk=policy_id).exists,
             create=lambda: _make(request, visitor.caller, wanted, policy_id),
         )

@@ -52,15 +52,19 @@ def new(request: HttpRequest, visitor: Visitor) -> HttpResponse:
             request.POST, tenant_id=visitor.caller.tenant_id, now_ms=clock.to_ms(visitor.now)
         )
         drawn = once.drawn(request, PREFIX, visitor)
-        once.make(
+        made = once.make(
             request,
+            drawn.id,
             exists=tokens.visible(visitor.caller).filter(pk=drawn.id).exists,
             create=lambda: _make(visitor.caller, wanted, drawn),
         )
     except errors.InvalidInput as refusal:
         return _form(request, visitor, form.refused(request.POST, refusal), status=400)
+    secret = tokens.plaintext(drawn)
+    if not made and not tokens.opens(visitor.caller, drawn, now=visitor.now):
+        secret = ""
     here = reverse("token", args=[drawn.id])
-    return onetime.lead_to(request, here, secret=tokens.plaintext(drawn), visitor=visitor)
+    return onetime.lead_to(request, here, secret=secret, visitor=visitor)
 
 
 def _make(caller: Caller, wanted: Wanted, drawn: Drawn) -> None:

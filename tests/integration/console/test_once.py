@@ -4,14 +4,17 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from django.db import connections
 from django.http import HttpResponse
 from django.test import Client
 
+from bettercompute.iam import tokens
 from bettercompute.iam.models import ApiToken, Policy
 from outbox.models import WebhookEndpoint
+from outbox.webhooks.endpoints import ENDPOINTS
 from reservations.models import CalendarFeed
 from tests.support import cast, forms
 
@@ -118,3 +121,61 @@ def test_a_form_opened_twice_makes_two(alice: Client, thing: Thing) -> None:
     other = {**thing.form, "name": "another"}  # names of policies are distinct
     forms.send(alice, thing.path, other)
     assert thing.count() == 2
+
+
+def made_unseen(browser: Client, thing: Thing) -> tuple[dict[str, str], str]:
+    """What was sent to make it, and its id; its secret never came."""
+    given = {**thing.form, "once": forms.key(browser, thing.path)}
+    assert browser.post(thing.path, given).status_code == 302
+    browser.cookies.pop("shown-once", None)
+    return given, given["once"].partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("thing", "ended"),
+    [
+        (THINGS[0], "/tokens/{}/revoke"),
+        (THINGS[1], "/webhooks/{}/rotate"),
+        (THINGS[2], "/calendar-feeds/{}/revoke"),
+    ],
+)
+def test_a_secret_that_has_been_ended_since_is_not_shown(
+    alice: Client, thing: Thing, ended: str
+) -> None:
+    given, made = made_unseen(alice, thing)
+    assert alice.post(ended.format(made)).status_code == 302
+    alice.cookies.pop("shown-once", None)
+    again = alice.post(thing.path, given, follow=True)
+    assert shown(thing, again) == set()
+
+
+@pytest.mark.parametrize(
+    ("thing", "ended"),
+    [(THINGS[1], "/webhooks/{}/delete"), (THINGS[3], "/policies/{}/delete")],
+)
+def test_a_form_makes_no_other_of_what_is_gone(alice: Client, thing: Thing, ended: str) -> None:
+    given, made = made_unseen(alice, thing)
+    assert alice.post(ended.format(made)).status_code == 302
+    ENDPOINTS.run("drop")  # what upkeep does
+    again = alice.post(thing.path, given)
+    assert (again.status_code, thing.count()) == (409, 0)
+    assert "What this form made is no more" in again.content.decode()
+
+
+@every_thing
+def test_no_other_session_of_the_person_sends_the_form(alice: Client, thing: Thing) -> None:
+    """It would show the secret once more: what was shown is the session's to remember."""
+    given, _ = made_unseen(alice, thing)
+    refused = cast.session("alice", check_csrf=False).post(thing.path, given)
+    assert refused.status_code in {400, 409}
+    assert "The form came without its key" in refused.content.decode()
+
+
+def test_the_secret_is_the_same_where_the_key_that_signs_was_replaced_between(
+    alice: Client, settings: Any
+) -> None:
+    given, made = made_unseen(alice, THINGS[0])
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another-" + "y" * 50
+    (text,) = shown(THINGS[0], alice.post(THINGS[0].path, given, follow=True))
+    assert tokens.find(text).identity.token_id == made

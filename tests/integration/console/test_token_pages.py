@@ -121,12 +121,12 @@ def test_members_see_their_own_and_an_admin_ends_anyones(bob: Client) -> None:
 
 def test_the_list_goes_on(bob: Client) -> None:
     for number in range(51):
-        tokens.create(cast.caller("bob"), name=f"n{number:02}")
+        tokens.create(cast.caller("bob"), name=f"one-{number:02}")
     first = bob.get("/tokens").content.decode()
-    assert "n01" in first
-    assert "n00" not in first
+    assert "one-01" in first
+    assert "one-00" not in first
     older = re.search(r'href="(/tokens\?after=[^"]+)"', first)
     assert older is not None
     rest = text(bob.get(html.unescape(older[1])))
-    assert "n00" in rest
-    assert "n01" not in rest
+    assert "one-00" in rest
+    assert "one-01" not in rest

@@ -325,6 +325,23 @@ def test_what_fits_once_others_end_is_not(wanted):
     assert not never([answered(reason) for reason in refused(wanted, *HOSTS)])
 
 
+@pytest.mark.rule("R20", "R24")
+def test_nor_is_what_the_search_was_given_up_for():
+    """Of the first node too many ways are tried: what was not looked for may be there."""
+    mig = {"device_class": DeviceClass.MIG, "profile": "1g.10gb"}
+    lines = [
+        line(4, topology=Topology.SAME_NUMA, selector=(Term("memoryGiB", ">=", (at,)),), **mig)
+        for at in range(1, 10)
+    ]
+    hard = node(*(cell(7, numa_node=at, **mig) for at in range(8)), name="hard")
+    taken = node(*(cell(0, busy=[5] * 7, numa_node=at, **mig) for at in range(10)), name="taken")
+    emptied = node(*(cell(7, numa_node=at, **mig) for at in range(10)), name="taken")
+    found = [answered(reason) for reason in refused(demand(*lines), hard, taken)]
+    assert not never(found)
+    assert {(reason.filter, reason.most) for reason in found} == {(Filter.TOPOLOGY, None)}
+    assert isinstance(plan(demand(*lines), Snapshot((emptied,))), Plan)
+
+
 # --- gangs ---------------------------------------------------------------------------------------
 
 
