@@ -17,6 +17,8 @@ from outbox import catalog, queries, schemas
 from outbox.filters import WILDCARD
 from outbox.reader import EventRow
 
+Names = Mapping[str, Link]  # what ids are called, where whoever looks may know it
+
 #: What the first part of a subject names, where that has a page.
 _PAGES = {
     "reservation": "reservation",
@@ -24,7 +26,6 @@ _PAGES = {
     "confirmation": "confirmation",
     "pool": "pool",
 }
-Names = Mapping[str, Link]  # what ids are called, where whoever looks may know it
 _HIDDEN = {"poolId", "state"}
 _MOMENTS = {"start", "end", "occurrence", "expiresAt"}
 

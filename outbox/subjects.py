@@ -6,6 +6,7 @@ from bettercompute import errors, ids
 from bettercompute.wire.events import SubjectName
 from outbox import catalog
 
+#: Every kind of thing that events are about.
 KNOWN = frozenset(kind.subject for kind in catalog.TYPES)
 #: The kinds whose ids say so by their prefix. Devices and quotas have names of their own.
 KINDS = {

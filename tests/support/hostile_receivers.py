@@ -121,7 +121,7 @@ async def leap() -> None:
     """Let an hour pass, once everybody in this loop has done what there is to do now."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, LeapingLoop)
-    for _ in range(10):
+    for _ in range(10):  # turns of the loop: nobody here waits for anything outside it
         await asyncio.sleep(0.01)
     loop.leapt += 3_600
 
