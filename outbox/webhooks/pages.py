@@ -210,7 +210,7 @@ def rotation(
     """Whether to give it a new secret; with ``leaked``, and to sign with no other any more."""
     if not leaked:
         refusal = _too_many(webhook, reader) or refusal
-    query = urlencode({"version": webhook.version, **({"leaked": 1} if leaked else {})})
+    query = urlencode({"version": webhook.version} | ({"leaked": 1} if leaked else {}))
     return Question(
         title="Replace a secret that leaked?" if leaked else "Rotate its secret?",
         what=webhook.url,

@@ -321,7 +321,7 @@ def test_what_no_state_of_the_pool_could_serve_is_told_the_most_there_is(wanted,
         Demand(lines=((line(16), line(8)),)),  # the other alternative will do
     ],
 )
-def test_what_fits_once_others_end_is_not(wanted):
+def test_of_what_fits_once_others_end_it_is_not_said_that_it_never_does(wanted):
     assert not never([answered(reason) for reason in refused(wanted, *HOSTS)])
 
 
