@@ -88,6 +88,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request, and count it."""
+    scope["path"] = bridge.below_host(scope["path"])
     served = Served("web", scope["method"], scope["path"])
     scope[serving.ENVIRON] = served
     try:

@@ -96,15 +96,20 @@ async def send(answer: Answer, to: Send) -> None:
 
 
 #: What a proxy's client puts before the path (absolute-form, RFC 9112); Host says it too.
-_ORIGIN = re.compile(rb"\Ahttps?://[^/]*", re.IGNORECASE)
+_ORIGIN = re.compile(r"\Ahttps?://[^/]*", re.IGNORECASE)
+
+
+def below_host(target: str) -> str:
+    """The path of what a request line asks for."""
+    return _ORIGIN.sub("", target, count=1) or "/"
 
 
 def environ_of(scope: Scope, body: bytes) -> Environ:
     """The environ of PEP 3333, whatever bytes the request line has."""
     root = scope.get("root_path", "")
     raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
-    target = _ORIGIN.sub(b"", bytes(raw_path).partition(b"?")[0], count=1) or b"/"
-    path = unquote_to_bytes(target).decode("latin-1")
+    target = bytes(raw_path).partition(b"?")[0].decode("latin-1")
+    path = unquote_to_bytes(below_host(target).encode("latin-1")).decode("latin-1")
     # PEP 3333 wants text; percent-encoding what is not ASCII says the same.
     query = quote(scope.get("query_string", b""), safe="!#$%&'()*+,/:;=?@[]~-._")
     server = scope.get("server") or ("localhost", 80)

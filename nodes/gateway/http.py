@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bettercompute import errors
 from bettercompute.errors import FieldError
-from bettercompute.web import problems, requests
+from bettercompute.web import bridge, problems, requests
 from bettercompute.web.metrics_page import Page
 from nodes.protocol import messages
 from nodes.protocol.messages import Message
@@ -58,8 +58,8 @@ class Request:
 
     @property
     def path(self) -> str:
-        """Below the host."""
-        return str(self.scope["path"])
+        """Below the host, also where the request line names that too (RFC 9112, 3.2.2)."""
+        return bridge.below_host(str(self.scope["path"]))
 
     def header(self, name: bytes) -> str:
         """A header's value; nothing where it is missing or not Latin text."""

@@ -155,6 +155,17 @@ def test_the_gateway_refuses_it_too(hosts: Sequence[bytes]) -> None:
     assert answer.status == 200
 
 
+@pytest.mark.rule("A3")
+@pytest.mark.parametrize("application", [asgi.application, gateway.Application()])
+def test_a_request_line_may_name_the_host_as_well(application: Any) -> None:
+    """As a client of a proxy writes it: it asks for the same."""
+    origin = "http://compute.example.org"
+    alive = call(f"{origin}/healthz", application=application)
+    assert alive is not None
+    assert alive.status == 200
+    refused(call(f"{origin}/metrics", application=application), 401, "UNAUTHENTICATED")
+
+
 def test_before_http_1_1_nobody_had_to_name_the_host(django: list[Any]) -> None:
     assert call("/api/v1/x", hosts=(), version="1.0") is not None
     assert django == [("/api/v1/x", b"")]
