@@ -67,6 +67,10 @@ def rejection(
     wanted = " + ".join(str(line) for line in lines)
     loose = [replace(line, topology=Topology.SAME_NODE, selector=()) for line in lines]
     plain = [replace(line, topology=Topology.SAME_NODE) for line in lines]
+    cards = [
+        replace(line, selector=tuple(term for term in line.selector if term.of_hardware))
+        for line in plain
+    ]
     all_worths = worths(lines, demand)
 
     def first_failed(stages: Sequence[_Stage]) -> Rejection | None:
@@ -84,9 +88,11 @@ def rejection(
         return None
 
     few = Rejection(Filter.CLASS, wanted, most=_by_kind(node, lines))
-    others = Rejection(Filter.MODEL, _device_needs(lines), most=_by_model(node, lines))
+    others = Rejection(Filter.MODEL, _device_needs(cards), most=_by_model(node, lines))
+    drivers = Rejection(Filter.MODEL, _device_needs(lines))  # another may be installed any day
     return (
-        first_failed([(loose, _total, None, few), (plain, _total, None, others)])
+        first_failed([(loose, _total, None, few), (cards, _total, None, others)])
+        or first_failed([(plain, _total, None, drivers)])
         or _mislabelled(node, lines, demand)
         or _too_small(node, lines, demand)
         or _shut(node, demand)

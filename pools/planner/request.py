@@ -37,6 +37,11 @@ class Term:
         """Whether it is judged on the device rather than on the node's labels."""
         return self.key in DEVICE_KEYS
 
+    @property
+    def of_hardware(self) -> bool:
+        """Whether it is judged on what of a device stays as it is: a driver is replaced."""
+        return self.key in HARDWARE_KEYS
+
     def __str__(self) -> str:
         """As people write it: ``model in H100|H200``."""
         if self.op == "exists":
@@ -45,7 +50,8 @@ class Term:
         return f"{self.key} in {joined}" if self.op == "in" else f"{self.key}{self.op}{joined}"
 
 
-DEVICE_KEYS = ("model", "memoryGiB", "driver")
+HARDWARE_KEYS = ("model", "memoryGiB")
+DEVICE_KEYS = (*HARDWARE_KEYS, "driver")
 
 
 @dataclass(frozen=True, slots=True)

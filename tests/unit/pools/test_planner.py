@@ -286,6 +286,7 @@ def test_a_host_short_of_cpus_gives_of_each_model_what_others_lack():
 # --- what a pool can never serve ----------------------------------------------------------------
 
 
+H100 = (Term("model", "=", ("H100",)),)
 B200 = (Term("model", "=", ("B200",)),)
 HOSTS = (
     node(cell(0, busy=[9] * 8), name="full", capacity={"vcpu": 64}, resources={"vcpu": 0}),
@@ -323,6 +324,16 @@ def test_what_no_state_of_the_pool_could_serve_is_told_the_most_there_is(wanted,
 )
 def test_of_what_fits_once_others_end_it_is_not_said_that_it_never_does(wanted):
     assert not never([answered(reason) for reason in refused(wanted, *HOSTS)])
+
+
+@pytest.mark.rule("R20", "R24")
+def test_nor_is_what_another_driver_could_serve():
+    wanted = (*H100, Term("driver", ">=", (580,)))
+    (reason,) = refused(demand(line(2, selector=wanted)), *HOSTS)
+    assert (reason.filter, reason.most) == (Filter.MODEL, None)
+    assert reason.needs == "model=H100, driver>=580"
+    found = refused(demand(line(16, selector=wanted)), *HOSTS)
+    assert never([*map(answered, found)])
 
 
 @pytest.mark.rule("R20", "R24")
