@@ -18,6 +18,7 @@ def run(fence: Fence) -> int:
     """Every part, in small transactions of the lease's holder; answers how many rows."""
     with fence():
         deserted = endpoints.disable_deserted()
+    with fence():  # by itself: it begins again with the first
         ENDPOINTS.run("forget_former")
     age = timedelta(days=settings.WEBHOOK_RETENTION_DAYS).total_seconds()
     expired = _in_batches(

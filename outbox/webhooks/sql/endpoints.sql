@@ -109,14 +109,22 @@ UPDATE webhook_endpoints
  WHERE id = %(id)s::text;
 
 -- name: forget_former
--- A secret that signs no more is kept no more.
+-- A secret that signs no more is kept no more. Locked in the order in which a batch of results is.
+WITH ended AS (
+    SELECT id
+      FROM webhook_endpoints
+     WHERE compute_now() >= ANY (former_until)
+     ORDER BY id
+       FOR NO KEY UPDATE
+)
 UPDATE webhook_endpoints AS e
    SET (former_secrets, former_until) = (
            SELECT coalesce(array_agg(f.secret ORDER BY f.place), '{}'),
                   coalesce(array_agg(f.until ORDER BY f.place), '{}')
              FROM unnest(e.former_secrets, e.former_until) WITH ORDINALITY AS f (secret, until, place)
             WHERE f.until > compute_now())
- WHERE compute_now() >= ANY (e.former_until);
+  FROM ended
+ WHERE e.id = ended.id;
 
 -- name: drop
 -- Deleted, and nothing of what it was sent is left.

@@ -8,7 +8,8 @@ from django.db import transaction
 from standardwebhooks import Webhook
 
 from outbox.models import Lane, WebhookDelivery, WebhookEndpoint
-from outbox.webhooks import deliveries, endpoints, rules
+from outbox.webhooks import deliveries, endpoints, rules, upkeep
+from outbox.webhooks.endpoints import ENDPOINTS
 from tests.support import cast, races, sessions
 from tests.support.races import Operation
 from tests.support.receivers import receiver
@@ -96,6 +97,25 @@ def test_a_wait_of_one_endpoint_is_no_wait_of_another(clock):
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [second.pk]
     clock.advance("30s")
     assert [each.endpoint_id for each in deliveries.claim(Lane.QUICK, limit=10)] == [first.pk]
+
+
+def test_upkeep_and_who_writes_down_what_came_of_a_batch_do_not_wait_for_each_other(clock):
+    """A batch locks its endpoints by id. The later one is disabled, the earlier's secret forgotten."""
+    first, second = sorted(endpoint(URL)[0].pk for _ in range(2))
+    WebhookEndpoint.objects.filter(pk=first).update(
+        former_secrets=["over"], former_until=[clock.now() - timedelta(hours=1)]
+    )
+    WebhookEndpoint.objects.filter(pk=second).update(owner_id=cast.account("mallory").pk)
+    with sessions.opened("batch", "upkeep") as (batch, other):
+        batch.begin()
+        batch.run(lambda: ENDPOINTS.one("lock", id=first))
+        step = other.start(lambda: upkeep.run(transaction.atomic))
+        step.must_block()
+        batch.run(lambda: ENDPOINTS.one("lock", id=second))
+        batch.commit()
+        step.result()
+    kept = WebhookEndpoint.objects.in_bulk()
+    assert (kept[first].former_secrets, kept[second].state) == ([], "disabled")
 
 
 def test_who_rotates_at_the_same_time_as_others_has_a_secret_that_signs(clock):
