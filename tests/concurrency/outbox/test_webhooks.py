@@ -100,7 +100,7 @@ def test_a_wait_of_one_endpoint_is_no_wait_of_another(clock):
 
 
 def test_upkeep_and_who_writes_down_what_came_of_a_batch_do_not_wait_for_each_other(clock):
-    """A batch locks its endpoints by id. The later one is disabled, the earlier's secret forgotten."""
+    """A batch locks by id. Of the later one the owner left, of the earlier one a secret is over."""
     first, second = sorted(endpoint(URL)[0].pk for _ in range(2))
     WebhookEndpoint.objects.filter(pk=first).update(
         former_secrets=["over"], former_until=[clock.now() - timedelta(hours=1)]
