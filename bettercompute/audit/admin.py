@@ -7,6 +7,7 @@ from django.contrib import admin
 from bettercompute.audit.models import Entry, Seal
 from bettercompute.operators import fields
 from bettercompute.operators.registers import ReadOnlyAdmin
+from bettercompute.wire import audit as wire
 
 # What an entry is about, where that has a page.
 OBJECTS = {
@@ -27,7 +28,7 @@ OBJECTS = {
 class EntryAdmin(ReadOnlyAdmin):
     """Who did what, from where, and what was refused; newest first."""
 
-    list_display = ("at", "username", "action", "thing", "outcome", "code", "address")
+    list_display = ("at", "who", "action", "thing", "outcome", "code", "address")
     list_filter = ("outcome", "via")
     links = {"tenant_id": "iam.tenant", "account_id": "iam.account", "token_id": "iam.apitoken"}
     search_fields = ("object_id__exact", "account_id__exact", "request_id__exact", "id__exact")
@@ -36,6 +37,11 @@ class EntryAdmin(ReadOnlyAdmin):
     also = ("thing",)
     hidden = ("mac",)
     long = True
+
+    @admin.display(description="who")
+    def who(self, row: Any) -> str:
+        """The account, and which agent of it."""
+        return wire.actor(row.username, row.detail)
 
     @admin.display(description="object")
     def thing(self, row: Any) -> object:

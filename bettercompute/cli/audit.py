@@ -101,7 +101,7 @@ def _table(found: list[AuditEntry], reader: Reader, *, more: bool) -> Shown:
     rows = [
         (
             reader.moment(each.at),
-            each.actor.username or "unknown",
+            wire.actor(each.actor.username, each.detail) or "unknown",
             each.action,
             f"{each.object.kind} {each.object.id}".strip(),
             Cell(each.outcome, _COLOURS[each.outcome]),

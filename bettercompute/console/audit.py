@@ -163,7 +163,7 @@ def _chosen(request: HttpRequest, visitor: Visitor) -> Iterator[wire.AuditEntry]
 def _line(row: Row, visitor: Visitor) -> Line:
     return Line(
         when=moments.moment(row.at, now=visitor.now, zone=visitor.zone),
-        who=row.username or "Nobody known",
+        who=wire.actor(row.username, row.detail) or "Nobody known",
         how=f"token {row.token_name}" if row.token_name else row.via,
         action=row.action,
         thing=f"{row.object_kind} {row.object_id}".strip(),

@@ -1,6 +1,7 @@
 """The audit on the wire: who did what, and what was refused."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -75,6 +76,12 @@ class AuditList(AnswerModel):
 
     items: list[AuditEntry]
     next_cursor: str | None
+
+
+def actor(username: str, detail: Mapping[str, Any]) -> str:
+    """``alice``, or ``trainer, for alice`` where her agent acted; nothing where nobody is known."""
+    agent = detail.get("agent")
+    return f"{agent}, for {username}" if agent else username
 
 
 #: What a file for a spreadsheet has of an entry.

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from bettercompute.iam import tokens
-from tests.support import cast
+from tests.support import cast, delegates
 
 pytestmark = [pytest.mark.django_db, pytest.mark.rule("U8")]
 
@@ -38,6 +38,16 @@ def test_an_admin_sees_who_did_what_and_what_was_refused() -> None:
     assert "Only an admin of the tenant may read what was done there." in page
     denied = text(cast.session("alice").get("/audit?outcome=denied&span=1d"))
     assert "iam:tokens:create" not in denied
+
+
+@pytest.mark.rule("R36")
+def test_who_acts_for_somebody_is_named_with_them() -> None:
+    agent = delegates.agent("alice", name="trainer")
+    assert (
+        agent.api.post("/tokens", {"tenantId": cast.tenant().pk, "name": "more"}).status_code == 403
+    )
+    page = text(cast.session("alice").get("/audit"))
+    assert "trainer, for alice token for trainer" in page
 
 
 def test_a_member_is_refused_and_not_led_there() -> None:

@@ -41,7 +41,7 @@ def entry(**changes: Any) -> dict[str, Any]:
 
 
 def served(serve: Serve) -> Any:
-    denied = entry(id="aud_0", outcome="denied", code="ACCESS_DENIED")
+    denied = entry(id="aud_0", outcome="denied", code="ACCESS_DENIED", detail={"agent": "trainer"})
     page = {"items": [entry(), denied], "nextCursor": None}
     return serve({("GET", "/audit"): answers.answer(page)})
 
@@ -52,6 +52,7 @@ def test_it_is_listed_for_people_and_for_programs(run: Run, serve: Serve) -> Non
     assert "compute:reservations:release" in shown.out
     assert "denied" in shown.out
     assert "203.0.113.9" in shown.out
+    assert "trainer, for bob" in shown.out
     listed = json.loads(run("audit", "--json").out)
     assert [each["id"] for each in listed["items"]] == ["aud_1", "aud_0"]
 
