@@ -89,7 +89,7 @@ def test_work_is_done_at_once_by_a_worker_that_is_told_of_it_and_does_not_look()
         for number in range(5):
             workqueue.enqueue("probe", f"key-{number}")
             wait_for(done(f"key-{number}"), "a row")
-    assert not WorkItem.objects.exists()
+        wait_for(lambda: not WorkItem.objects.exists(), "the rows to be taken off the queue")
 
 
 @pytest.mark.usefixtures("clock")
