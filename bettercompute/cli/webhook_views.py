@@ -25,12 +25,12 @@ def several(found: Sequence[Webhook], reader: Reader, *, more: bool) -> Shown:
             _state(each),
             each.url,
             _types(each),
-            reader.moment(each.last_success_at) or "never",
+            reader.moment(each.last_success_at) or "none so far",
             each.description,
         )
         for each in found
     ]
-    columns = ("ID", "STATE", "URL", "EVENTS", "LAST DELIVERED", "DESCRIPTION")
+    columns = ("ID", "STATE", "URL", "EVENTS", "LAST EVENT TAKEN", "DESCRIPTION")
     return Shown(
         document={"items": found, "more": more},
         ids=[each.id for each in found],
@@ -48,7 +48,7 @@ def one(found: Webhook, reader: Reader) -> Shown:
             ("Of", "the platform: events of all tenants" if found.tenant_id is None else ""),
             ("Events", _types(found)),
             ("About", found.subject or "anything"),
-            ("Last delivered", reader.moment(found.last_success_at) or "never"),
+            ("Last event taken", reader.moment(found.last_success_at) or "none so far"),
             ("Failing since", reader.moment(found.failing_since)),
             ("Disabled", reader.moment(found.disabled_at)),
             ("Notice", found.notice or ""),

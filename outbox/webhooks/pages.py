@@ -1,5 +1,6 @@
 """What the console's pages of webhooks show. Pure: from wire models to what is printed."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ from outbox.webhooks.form import Form
 SPANS = {"1h": "the last hour", "1d": "the last day", "3d": "the last three days"}
 
 _WORKS = Chip("Works", "green", "What it was sent last was taken.")
-_NEW = Chip("Not sent yet", "blue", "Nothing that it is told of has happened so far.")
+_NEW = Chip("No event yet", "blue", "It was sent no event so far; tests do not count.")
 _FAILING = Chip("Failing", "amber", "What it was sent last was not taken; it is tried again.")
 _DISABLED = Chip("Disabled", "red", "Nothing is sent to it.")
 DELIVERIES = {
@@ -28,7 +29,7 @@ DELIVERIES = {
 }
 
 _WITH_OVERLAP = (
-    "For 24 hours messages are signed with both: nothing is lost meanwhile.",
+    "For 24 hours messages are signed with the old one, too: nothing is lost meanwhile.",
     "After that, a receiver that knows only the old one refuses what it is sent.",
 )
 _AT_ONCE = (
@@ -231,8 +232,8 @@ def _too_many(webhook: wire.Webhook, reader: Reader) -> str:
         return ""
     return (
         f"{len(ends)} former secrets of it sign still, the first of them until"
-        f" {reader.text(min(ends))}: rotate it after that. Where one leaked, its page ends all of"
-        " them at once."
+        f" {reader.text(min(ends))}: rotate it after that. Where one leaked, “It leaked…” on the"
+        " webhook's page ends all of them at once."
     )
 
 
@@ -270,14 +271,20 @@ def _facts(webhook: wire.Webhook, reader: Reader) -> tuple[Fact, ...]:
         Fact("Events", _events(webhook)),
         Fact("About", webhook.subject or "anything"),
         Fact("Made", reader.moment(webhook.created_at).text),
-        Fact("Last delivered", reader.text(webhook.last_success_at) or "never"),
+        Fact("Last event taken", reader.text(webhook.last_success_at) or "none so far"),
         Fact("Failing since", reader.text(webhook.failing_since)),
         Fact("Disabled", reader.text(webhook.disabled_at)),
     ]
     if webhook.former_secrets:
-        ends = ", ".join(reader.text(each.until) for each in webhook.former_secrets)
-        facts.append(Fact("Former secrets", f"sign too, until {ends}"))
+        facts.append(Fact("Former secrets", _former(webhook, reader)))
     return tuple(fact for fact in facts if fact.value)
+
+
+def _former(webhook: wire.Webhook, reader: Reader) -> str:
+    """Until when how many sign, those of the same minute together."""
+    ends = Counter(reader.text(each.until) for each in webhook.former_secrets)
+    told = [f"{count} until {end}" if count > 1 else f"until {end}" for end, count in ends.items()]
+    return f"sign too, {', '.join(told)}"
 
 
 def _events(webhook: wire.Webhook) -> str:

@@ -136,7 +136,9 @@ def test_it_is_changed_disabled_enabled_rotated_and_deleted(alice: Client) -> No
     assert refused.status_code == 409
     assert "enable it first" in text(refused)
     alice.post(f"{here}/enable")
-    assert "For 24 hours messages are signed with both" in text(alice.get(f"{here}/rotate"))
+    assert "For 24 hours messages are signed with the old one, too" in text(
+        alice.get(f"{here}/rotate")
+    )
     rotated = SECRET.search(text(alice.post(f"{here}/rotate", follow=True)))
     assert rotated is not None
     assert rotated[0] != secret
@@ -163,8 +165,11 @@ def test_a_leak_ends_every_former_secret_and_a_rotation_too_many_none(alice: Cli
     for _ in range(3):
         assert alice.post(f"{here}/rotate").status_code == 302
     kept = former(WebhookEndpoint.objects.get())
-    assert "sign too, until" in text(alice.get(here))
-    for page in (alice.get(f"{here}/rotate"), alice.post(f"{here}/rotate")):
+    assert "sign too, 3 until tomorrow" in text(alice.get(here))
+    asked, tried = alice.get(f"{here}/rotate"), alice.post(f"{here}/rotate")
+    assert "Not possible now" in text(asked)
+    assert "That did not work" in text(tried)
+    for page in (asked, tried):
         assert page.status_code == 409
         assert "3 former secrets of it sign still, the first of them until tomorrow" in text(page)
     assert former(WebhookEndpoint.objects.get()) == kept

@@ -96,7 +96,7 @@ def test_webhooks_are_listed_with_how_they_fare(run: Run, serve: Serve) -> None:
         "enabled",
         "https://hooks.example.com/gpus",
         "reservation.*",
-        "never",
+        "none",
     ]
     assert second.split()[1:6] == [
         "failing",
