@@ -4,7 +4,7 @@ import urllib.parse
 
 import click
 
-from bettercompute.cli import debugging, settings, times
+from bettercompute.cli import debugging, settings, times, waits
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
@@ -114,6 +114,11 @@ def advice(error: ClientError) -> list[str]:
     """What to do next, most useful first."""
     lines = []
     if isinstance(error, failures.WaitTimedOut):
+        if waits.is_hopeless(error.reservation):
+            lines.append(
+                "This pool can never serve it, even with nothing booked, and it counts against your"
+                f" quota: better-compute cancel {error.reservation.id}"
+            )
         lines.append(f"It goes on: better-compute get {error.reservation.id}")
     if error.idempotency_key and error.may_have_happened:
         lines.append(f"Run the same again to go on with it, or say --key {error.idempotency_key}")

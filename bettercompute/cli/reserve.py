@@ -7,14 +7,22 @@ import click
 from click.core import ParameterSource
 
 from bettercompute import states
-from bettercompute.cli import asking, completing, intents, listing, readers, reserving, views
+from bettercompute.cli import (
+    asking,
+    completing,
+    intents,
+    listing,
+    readers,
+    reserving,
+    views,
+    waits,
+)
 from bettercompute.cli import session as sessions
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.intents import Intent
 from bettercompute.cli.session import Session
 from bettercompute.states import ReservationState
 from bettercompute.wire.pools import Pool
-from bettercompute.wire.reasons import never
 from bettercompute.wire.reservations import Reservation
 
 if TYPE_CHECKING:
@@ -114,7 +122,7 @@ def _hint(session: Session, found: Reservation) -> None:
     if found.series_id is not None:
         session.out.note(f"This is the first. All: better-compute series get {found.series_id}")
     match found.state:
-        case ReservationState.PENDING if found.waiting and never(found.waiting.reasons):
+        case ReservationState.PENDING if waits.is_hopeless(found):
             session.out.note(
                 "This pool can never serve it, even with nothing booked. It waits all the same and "
                 f"counts against your quota: better-compute cancel {found.id}"

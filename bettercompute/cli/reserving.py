@@ -43,9 +43,15 @@ def create(
             say(f"waits for {asked.confirmation_id} to be approved")
             left = _decided(client, intent, asked, deadline)
             made = _created(session, client, intent, {**fields, "wait_seconds": left})
+        if waits.is_hopeless(made):
+            session.out.note(_in_vain(made))
         try:
             is_ahead = fields.get("start") is not None
             return _wait(client, made, deadline, lambda now: say(_told(now)), is_ahead=is_ahead)
+        except failures.WaitTimedOut as late:  # of its two parts, the last
+            raise failures.WaitTimedOut(
+                late.goal, seconds=wait, reservation=late.reservation
+            ) from None
         except KeyboardInterrupt:
             session.out.note(
                 f"It goes on without this command: better-compute get {made.id}\n"
@@ -102,6 +108,15 @@ def _wait(
 def _is_ahead(found: Reservation) -> bool:
     """Whether it starts later although nobody typed so: an offer says when."""
     return found.during is not None and found.during.start > found.created_at + MINUTE_MS
+
+
+def _in_vain(found: Reservation) -> str:
+    """Said before anybody waits for what cannot come; nodes may be added, so waiting goes on."""
+    return (
+        f"This pool can never serve it, even with nothing booked: {waits.lack(found)}.\n"
+        "It is waited for all the same, as nodes may be added. Ctrl-C leaves it; to withdraw it:"
+        f" better-compute cancel {found.id}"
+    )
 
 
 def _told(found: Reservation) -> str:

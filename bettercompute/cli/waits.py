@@ -5,7 +5,7 @@ from datetime import datetime, tzinfo
 
 from bettercompute.cli import times
 from bettercompute.states import ReservationState
-from bettercompute.wire.reasons import Reason
+from bettercompute.wire.reasons import Reason, never
 from bettercompute.wire.reservations import Reservation
 from bettercompute.wire.waiting import Waiting
 
@@ -30,8 +30,22 @@ def facts(waiting: Waiting | None, *, now: datetime, zone: tzinfo) -> list[tuple
     return told
 
 
+def is_hopeless(found: Reservation) -> bool:
+    """Whether its pool, as it is, could not serve it even with nothing booked."""
+    return found.waiting is not None and never(found.waiting.reasons)
+
+
+def lack(found: Reservation) -> str:
+    """``it needs 9 GPUs; there is at most 8 GPUs on a node``, of what is hopeless."""
+    reasons = [] if found.waiting is None else found.waiting.reasons
+    lacking = next(reason for reason in reasons if reason.most is not None)
+    return f"it needs {lacking.needs}; there is at most {lacking.most}"
+
+
 def standing(found: Reservation, *, now: datetime, zone: tzinfo) -> str:
     """Where a reservation stands that somebody waits for, in a few words."""
+    if is_hopeless(found):
+        return "can never be served as the pool is"
     if found.waiting is not None:
         return progress(found.waiting, now=now, zone=zone)
     match found.state:

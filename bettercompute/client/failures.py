@@ -81,8 +81,13 @@ class WaitTimedOut(ClientError):
 
     code = "WAIT_TIMED_OUT"
 
-    def __init__(self, detail: str, *, reservation: Reservation) -> None:
-        super().__init__(detail)
+    def __init__(self, goal: str, *, seconds: float, reservation: Reservation) -> None:
+        super().__init__(
+            f"{reservation.id} is not {goal} after {round(seconds, 1):g} s; "
+            f"it is {reservation.state}."
+        )
+        #: What was waited for: ``placed`` or ``active``.
+        self.goal = goal
         self.reservation = reservation
 
 

@@ -288,10 +288,7 @@ def _wait(
             seen(reservation)
         remaining = deadline - api.monotonic()
         if remaining <= 0:
-            raise failures.WaitTimedOut(
-                f"{reservation.id} is not {goal} after {seconds:g} s; it is {reservation.state}.",
-                reservation=reservation,
-            )
+            raise failures.WaitTimedOut(goal, seconds=seconds, reservation=reservation)
         yield Pause(min(pause, remaining))
         pause = min(pause * 2, POLL_SECONDS_MAX)
         try:

@@ -76,6 +76,26 @@ def test_whoever_waits_is_told_each_place_once(run: Run, serve: Serve) -> None:
     assert result.err.count("in line") == 2
 
 
+def test_what_can_never_be_served_is_said_before_it_is_waited_for(run: Run, serve: Serve) -> None:
+    lacking = {"filter": "class", "needs": "9 GPUs", "nodes": 2, "samples": ["gpu-01"]}
+    never = {"reasons": [{**lacking, "most": "8 GPUs on a node"}], "earliestStart": None}
+    serve({POOLS: MAIN, ("POST", "/reservations"): pending(201, **never), ONE: pending(**never)})
+    reserve = ("reserve", "--pool", "main", "--gpus", "9", "--for", "8h", "--wait", "2.97643")
+    result = run(*reserve)
+    assert result.code == Exit.TIMED_OUT, "nodes may be added"
+    said, _, late = plain(result.err).partition("Error: ")
+    assert "in line" not in said
+    _, why, next_, standing = said.splitlines()
+    assert why.endswith("with nothing booked: it needs 9 GPUs; there is at most 8 GPUs on a node.")
+    assert next_.startswith("It is waited for all the same")
+    assert next_.endswith("better-compute cancel rsv_first")
+    assert standing == "  can never be served as the pool is"
+    timed_out, again, _ = late.splitlines()
+    assert timed_out == "rsv_first is not placed after 3 s; it is pending."
+    assert again.startswith("  This pool can never serve it")
+    assert '"This pool can never serve it' in run(*reserve, "--json").err
+
+
 @pytest.mark.rule("A8")
 def test_a_real_interrupt_leaves_it_says_how_to_go_on_and_exits_with_130(serve: Serve) -> None:
     waiting = answers.reservation("pending", operation="waiting", waiting=answers.waiting())
