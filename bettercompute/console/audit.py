@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from urllib.parse import urlencode
 
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from bettercompute import ids, spreadsheets
 from bettercompute.audit.queries import Filters, Row
-from bettercompute.iam import auditing
+from bettercompute.iam import auditing, memberships
 from bettercompute.pages import moments, parts, rendering, visitors
 from bettercompute.pages.chips import Chip
 from bettercompute.pages.visitors import Visitor
@@ -44,7 +44,7 @@ class Choice:
     outcome: str
     action: str
     object_id: str
-    account_id: str
+    account: str  # a member's name, or the id of an account
 
     @property
     def query(self) -> str:
@@ -54,7 +54,7 @@ class Choice:
             "outcome": self.outcome,
             "action": self.action,
             "object": self.object_id,
-            "account": self.account_id,
+            "account": self.account,
         }
         return urlencode({name: value for name, value in asked.items() if value})
 
@@ -65,6 +65,7 @@ class Line:
 
     when: moments.Moment
     who: str
+    who_href: str  # what else they did
     how: str
     action: str
     thing: str
@@ -78,12 +79,14 @@ class Page:
     """All of the page."""
 
     choice: Choice
+    account: parts.Field
     spans: tuple[parts.Option, ...]
     outcomes: tuple[parts.Option, ...]
     lines: tuple[Line, ...]
     more: bool
     csv_href: str
     json_href: str
+    platform_href: str  # all of it, for operators
 
 
 @require_safe
@@ -91,19 +94,24 @@ class Page:
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """The newest entries, by what is chosen."""
     choice = read(request.GET)
-    rows = auditing.search(visitor.caller, filters(choice, visitor), limit=SHOWN_MAX + 1)
+    wanted = filters(choice, visitor)
+    rows = auditing.search(visitor.caller, wanted, limit=SHOWN_MAX + 1)
+    account = parts.Field("account", choice.account, _wrong(wanted, visitor))
     page = Page(
         choice=choice,
+        account=account,
         spans=parts.options(((key, label) for key, (label, _) in SPANS.items()), choice.span),
         outcomes=parts.options(
             [("", "Any"), *((key, chip.label) for key, chip in CHIPS.items())], choice.outcome
         ),
-        lines=tuple(_line(row, visitor) for row in rows[:SHOWN_MAX]),
+        lines=tuple(_line(row, choice, visitor) for row in rows[:SHOWN_MAX]),
         more=len(rows) > SHOWN_MAX,
         csv_href=f"{reverse('audit-csv')}?{choice.query}",
         json_href=f"{reverse('audit-jsonl')}?{choice.query}",
+        platform_href=reverse("admin:audit_entry_changelist") if visitor.caller.is_operator else "",
     )
-    return rendering.render(request, "console/audit.html", page, section="audit")
+    status = 400 if account.error else 200
+    return rendering.render(request, "console/audit.html", page, section="audit", status=status)
 
 
 @require_safe
@@ -132,7 +140,7 @@ def read(given: Mapping[str, str]) -> Choice:
         outcome=outcome if outcome in wire.OUTCOMES else "",
         action=given.get("action", "").strip()[:TEXT_MAX],
         object_id=_id_of(given.get("object", "").strip()[:TEXT_MAX]),
-        account_id=given.get("account", "").strip()[:TEXT_MAX],
+        account=given.get("account", "").strip()[:TEXT_MAX],
     )
 
 
@@ -148,7 +156,7 @@ def filters(choice: Choice, visitor: Visitor) -> Filters:
     """The same choice as it is looked for."""
     _, length = SPANS[choice.span]
     return Filters(
-        account_id=choice.account_id or None,
+        account_id=_account_id(choice.account, visitor) or None,
         object_id=choice.object_id or None,
         action=choice.action or None,
         outcome=choice.outcome or None,
@@ -156,14 +164,32 @@ def filters(choice: Choice, visitor: Visitor) -> Filters:
     )
 
 
+def _account_id(account: str, visitor: Visitor) -> str:
+    """Of a member by their name; anything else as it is, which finds nothing where it is no id."""
+    if not account or ids.prefix(account) == "usr":
+        return account
+    return memberships.account_id(visitor.caller.tenant_id, account) or account
+
+
+def _wrong(wanted: Filters, visitor: Visitor) -> str:
+    """What to say of an account that is neither a member's name nor an id."""
+    if wanted.account_id is None or ids.prefix(wanted.account_id) == "usr":
+        return ""
+    return (
+        f"No member of {visitor.tenant_name} is called that. Give a member’s name or the whole id"
+        " of an account (usr_…)."
+    )
+
+
 def _chosen(request: HttpRequest, visitor: Visitor) -> Iterator[wire.AuditEntry]:
     return auditing.export(visitor.caller, filters(read(request.GET), visitor))
 
 
-def _line(row: Row, visitor: Visitor) -> Line:
+def _line(row: Row, choice: Choice, visitor: Visitor) -> Line:
     return Line(
         when=moments.moment(row.at, now=visitor.now, zone=visitor.zone),
         who=wire.actor(row.username, row.detail) or "Nobody known",
+        who_href=_of(row.account_id, choice) if row.account_id else "",
         how=f"token {row.token_name}" if row.token_name else row.via,
         action=row.action,
         thing=f"{row.object_kind} {row.object_id}".strip(),
@@ -171,6 +197,11 @@ def _line(row: Row, visitor: Visitor) -> Line:
         why=str(row.detail.get("message") or row.detail.get("reason") or ""),
         where=row.address,
     )
+
+
+def _of(account_id: str, choice: Choice) -> str:
+    """The address of the same choice, of what this account did."""
+    return f"{reverse('audit')}?{replace(choice, account=account_id).query}"
 
 
 def _file(text: str, name: str, media_type: str) -> HttpResponse:

@@ -70,6 +70,12 @@ def of_tenant(tenant_id: str, *, after: str | int | None = None) -> "QuerySet[Me
     return members.select_related("account").order_by("account__username")
 
 
+def account_id(tenant_id: str, username: str) -> str | None:
+    """Whose name it is at the tenant, also of one whose account is disabled; None of nobody."""
+    named = Membership.objects.filter(tenant_id=tenant_id, account__username=username)
+    return named.values_list("account_id", flat=True).first()
+
+
 def require(tenant_id: str, account_ids: Sequence[str], *, field: str) -> None:
     """Let pass only members of the tenant: whoever is elsewhere is as one that nobody is.
 

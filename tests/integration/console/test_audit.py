@@ -58,8 +58,39 @@ def test_a_member_is_refused_and_not_led_there() -> None:
 
 
 def test_what_an_address_has_beside_is_left_out() -> None:
-    page = cast.session("alice").get("/audit?span=9y&outcome=maybe&account=%F0%9F%98%80&x=1")
+    page = cast.session("alice").get("/audit?span=9y&outcome=maybe&x=1")
     assert page.status_code == 200
+
+
+@pytest.mark.parametrize("of", ["bob", "id"])
+def test_an_account_is_found_by_its_name_and_by_its_id(of: str) -> None:
+    account = cast.account("bob").pk if of == "id" else of
+    alice = cast.session("alice")
+    agent = delegates.agent("alice").api
+    assert agent.post("/tokens", {"tenantId": cast.tenant().pk, "name": "x"}).status_code == 403
+    page = alice.get(f"/audit?account={account}").content.decode()
+    assert f'value="{account}"' in page
+    assert f'account={cast.account("bob").pk}">bob</a>' in page
+    assert "trainer" not in page
+    rows = alice.get(f"/audit.csv?account={account}").content.decode().splitlines()
+    assert {row["Who"] for row in csv.DictReader(rows)} == {"bob"}
+
+
+def test_who_is_no_member_is_told_what_is_taken() -> None:
+    alice = cast.session("alice")
+    for nobody in ("mallory", "%F0%9F%98%80"):  # who is of another tenant is nobody here
+        page = alice.get(f"/audit?account={nobody}")
+        assert page.status_code == 400
+        assert "Give a member’s name or the whole id of an account" in page.content.decode()
+        assert "Nothing like that" not in page.content.decode()
+    assert cast.session("bob").get("/audit?account=nobody").status_code == 403
+
+
+def test_an_operator_is_told_where_the_rest_is() -> None:
+    olga = cast.session("olga").get("/audit").content.decode()
+    assert 'href="/admin/audit/entry/"' in olga
+    assert "scope=platform" in olga
+    assert "scope=platform" not in cast.session("alice").get("/audit").content.decode()
 
 
 def test_the_table_is_for_spreadsheets_and_starts_no_formula() -> None:
