@@ -64,6 +64,8 @@ def rejection(
     node: Node, lines: Sequence[Line], demand: Demand, budget: topology.Budget
 ) -> Rejection:
     """The first filter that a node which cannot serve the lines fails."""
+    if not node.has_reported:
+        return Rejection(Filter.STATE, "a node that has joined")
     wanted = " + ".join(str(line) for line in lines)
     loose = [replace(line, topology=Topology.SAME_NODE, selector=()) for line in lines]
     plain = [replace(line, topology=Topology.SAME_NODE) for line in lines]

@@ -150,7 +150,7 @@ def _explain(
         fitting, refused = _judge(demand, one, everything, budget)
         rejected += refused
         there_are = _in_all(line, one, everything, demand)
-        if there_are < line.minimum:
+        if there_are < line.minimum and all(shape.sample.has_reported for shape in everything):
             most = {f"× {line.kind}": there_are}
             rejected.append((reasons.Rejection(Filter.CLASS, str(line), most=most), []))
         elif fitting:

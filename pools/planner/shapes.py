@@ -60,6 +60,7 @@ def _key(node: Node, labels: Sequence[str]) -> Any:
         node.state,
         node.cordoned,
         node.connected,
+        node.has_reported,
         node.taints,
         node.worked_on_until,
         tuple(node.label(key) for key in labels),

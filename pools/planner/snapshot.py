@@ -88,6 +88,11 @@ class Node:
     #: all there is by resource, booked or not; empty: nobody looked
     capacity: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def has_reported(self) -> bool:
+        """Whether it ever said what it has: one that is registered has not until it joins."""
+        return bool(self.cells or self.system_labels)
+
     def label(self, key: str) -> str | None:
         """A label's value; under ``bc.dev/`` only what the system itself wrote counts."""
         return (self.system_labels if key.startswith(SYSTEM_LABELS) else self.labels).get(key)

@@ -337,6 +337,19 @@ def test_nor_is_what_another_driver_could_serve():
 
 
 @pytest.mark.rule("R20", "R24")
+@pytest.mark.parametrize(
+    "wanted",
+    [demand(line(16)), demand(line(8), gang=Gang(2)), demand(line(13, topology=Topology.ANY))],
+)
+def test_nor_is_what_a_node_may_have_that_has_not_joined_yet(wanted):
+    registered = node(name="new", system_labels={})
+    found = [answered(reason) for reason in refused(wanted, *HOSTS, registered)]
+    assert not never(found)
+    (unknown,) = (reason for reason in found if reason.samples == ["new"])
+    assert (unknown.filter, unknown.needs) == (Filter.STATE, "a node that has joined")
+
+
+@pytest.mark.rule("R20", "R24")
 def test_nor_is_what_the_search_was_given_up_for():
     """Of the first node too many ways are tried: what was not looked for may be there."""
     mig = {"device_class": DeviceClass.MIG, "profile": "1g.10gb"}
