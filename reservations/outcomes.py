@@ -21,7 +21,6 @@ from reservations.placement import Placed, Unplaced
 
 LOST_TO_RIVALS = "LostToRivals"
 NO_CAPACITY = "NoCapacity"
-NEVER_FITS = "NeverFits"  # not even with nothing booked
 
 _WAITS_ALL_THE_SAME = " It waits all the same, and counts against the quota, until it is cancelled."
 
@@ -129,7 +128,7 @@ def _pending(
         ),
         ConditionType.UNSCHEDULABLE,
         reason=reason,
-        message=explain(outcome) + (_WAITS_ALL_THE_SAME if reason == NEVER_FITS else ""),
+        message=explain(outcome) + (_WAITS_ALL_THE_SAME if reason == wire.NEVER_FITS else ""),
         now_ms=clock.to_ms(now),
     )
     trial = trials.after(reservation.waiting, outcome.reasons, now=now)
@@ -177,7 +176,7 @@ def why(outcome: Unplaced) -> str:
     """The reason of the condition that says so."""
     if outcome.lost_to_rivals:
         return LOST_TO_RIVALS
-    return NEVER_FITS if _never(outcome) else NO_CAPACITY
+    return wire.NEVER_FITS if _never(outcome) else NO_CAPACITY
 
 
 def explain(outcome: Unplaced) -> str:

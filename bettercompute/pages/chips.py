@@ -1,9 +1,12 @@
 """States in words and colour: the words carry the meaning, the colour helps the eye."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
+from bettercompute.wire.reasons import NEVER_FITS
+from bettercompute.wire.reservations import Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,9 @@ RESERVATION: dict[S, Chip] = {
     S.EXPIRED: Chip("Expired", "grey", "It waited longer than the pool allows."),
 }
 
+#: Of what waits for nothing: the pool, as it is, could not serve it even with nothing booked.
+HOPELESS = Chip("Pending", "red", "Accepted, but this pool, as it is, can never serve it.")
+
 SERIES: dict[SeriesState, Chip] = {
     SeriesState.ACTIVE: Chip("Active", "green", "Its occurrences are booked as they come near."),
     SeriesState.ENDED: Chip("Ended", "grey", "Its last occurrence has begun."),
@@ -42,6 +48,23 @@ LIVE = (S.AWAITING_CONFIRMATION, S.PENDING, S.PLACED, S.BINDING, S.ACTIVE)
 OVER = (S.DENIED, S.RELEASED, S.FAILED, S.CANCELLED, S.EXPIRED)
 
 
-def reservation(state: str) -> Chip:
-    """The chip of a reservation's state."""
+def of(shown: Reservation) -> Chip:
+    """A reservation's chip, by its state and what is true of it."""
+    return reservation(shown.state, reasons(shown))
+
+
+def reservation(state: str, reasons: Collection[str | None] = ()) -> Chip:
+    """The chip of a reservation's state; ``reasons`` are those of its conditions."""
+    if state == S.PENDING and NEVER_FITS in reasons:
+        return HOPELESS
     return RESERVATION[S(state)]
+
+
+def reasons(shown: Reservation) -> list[str]:
+    """The codes that say why it is as it is."""
+    return [each.reason for each in shown.conditions if each.status == "True"]
+
+
+def is_hopeless(shown: Reservation) -> bool:
+    """Whether it waits and can never be served."""
+    return of(shown) is HOPELESS

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from bettercompute.wire.base import AnswerModel
 
+#: The reason of a reservation's condition where waiting does not help: see ``never``.
+NEVER_FITS = "NeverFits"
+
 
 class Filter(StrEnum):
     """Why a request does not fit: the fixed vocabulary of R20."""

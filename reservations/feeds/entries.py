@@ -82,7 +82,7 @@ def _entry(
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     owner = names.owners.get(shown.owner_identity_id, "")
     whose = "" if row.owner_id == feed.caller.account_id else f" ({owner})"
-    chip = chips.reservation(shown.state)
+    chip = chips.of(shown)
     return Entry(
         uid=_uid(row.id),
         start=row.starts_at,

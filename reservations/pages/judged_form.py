@@ -16,7 +16,7 @@ from reservations.pages.preview_panel import Panel
 def panel(visitor: Visitor, parsed: Parsed, pool_id: str, *, other_times: bool) -> Panel:
     """What the form would get; and where it does not fit, other times, once they are asked for."""
     judged = _judge(visitor, parsed, pool_id)
-    if parsed.request is None or judged.verdict != "no":
+    if parsed.request is None or judged.verdict != "no" or judged.never:
         return judged
     if not other_times:
         return replace(judged, may_ask=True)

@@ -119,7 +119,7 @@ def row(
         what=what(shown, names),
         pool=names.pools.get(shown.pool_id, shown.pool_id),
         owner=names.owners.get(shown.owner_identity_id, "") if with_owner else "",
-        chip=chips.reservation(shown.state),
+        chip=chips.of(shown),
         window=_window(shown, now, zone),
         duration=spans.text(timing.of(shown).length_ms),
         nodes=_nodes(shown, names),
@@ -154,13 +154,13 @@ def page(
     return Page(
         id=shown.id,
         what=f"{what(shown, names)} in {pool}",
-        chip=chips.reservation(state),
+        chip=chips.of(shown),
         countdown=_countdown(shown, now, zone),
         meter=_meter(shown, now),
         steps=tuple(stations.steps(shown, life, now=now, zone=zone)),
         conditions=tuple(_condition(c, now, zone) for c in shown.conditions),
         bindings=tuple(_bindings(shown, names)),
-        binding_hint=_HINTS.get(state, "It is over; there is nothing left to use."),
+        binding_hint=_hint(shown),
         facts=tuple(_facts(shown, names, now, zone, ask_href)),
         calls=tuple(commands.calls(shown, pool, origin)),
         standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
@@ -304,6 +304,12 @@ _HINTS = {
     S.PLACED: "At the start the nodes hand over the devices; how to use them appears here.",
     S.BINDING: "The nodes are handing over the devices. This takes a few seconds.",
 }
+
+
+def _hint(shown: Reservation) -> str:
+    if chips.is_hopeless(shown):
+        return "There is nothing to use unless the pool gets nodes that can serve it."
+    return _HINTS.get(shown.state, "It is over; there is nothing left to use.")
 
 
 def _bindings(shown: Reservation, names: Names) -> list[Binding]:

@@ -92,6 +92,7 @@ class Panel:
     #: other times that fit; None: nobody asked for them
     alternatives: tuple[Alternative, ...] | None = None
     may_ask: bool = False
+    never: bool = False  # the pool could not serve it at any time
     unbooked: tuple[Unbooked, ...] = ()
 
 
@@ -133,6 +134,7 @@ def judged(
         quota=_quota(preview, quota_before),
         drawing=drawing,
         earliest=_earliest(preview, now=now, zone=zone),
+        never=_never(preview),
         unbooked=tuple(
             _unbooked(each, now=now, zone=zone)
             for each in preview.occurrences or ()

@@ -56,7 +56,7 @@ def steps(shown: Reservation, life: Life, *, now: datetime, zone: tzinfo) -> lis
             ("Active", life.bound_at),
         ]
         phase = "bad" if shown.state in (S.DENIED, S.FAILED) else "done"
-        last = Step(chips.reservation(shown.state).label, phase, at(life.ended_at))
+        last = Step(chips.of(shown).label, phase, at(life.ended_at))
         return [*(Step(label, "done", at(instant)) for label, instant in passed if instant), last]
     stations = [
         ("Requested", created, ""),
@@ -67,6 +67,8 @@ def steps(shown: Reservation, life: Life, *, now: datetime, zone: tzinfo) -> lis
     ]
     if shown.state is S.PENDING:
         stations[1] = ("Waiting for devices", None, "placed as soon as they are free")
+        if chips.is_hopeless(shown):
+            stations[1] = ("Not placed", None, "not unless the pool gets other nodes")
     reached = _REACHED[shown.state]
     return [
         Step(label, _phase(number, reached), at(instant), hint)

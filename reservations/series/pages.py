@@ -148,7 +148,7 @@ def _occurrence(
     return OccurrenceRow(
         when=when,
         here="" if here == when else f"{here} by your clock",
-        chip=chips.UNBOOKED if each.state is None else chips.reservation(each.state),
+        chip=chips.UNBOOKED if each.state is None else chips.reservation(each.state, {each.reason}),
         why=each.message or "" if each.state in (None, S.EXPIRED) else "",
         href=reverse("reservation", args=[each.reservation_id]) if booked else "",
         start_ms=each.start,

@@ -369,9 +369,18 @@ class TestThePreview:
         page = text(self.preview(alice, fill(pool, count="16")))
         assert "It can never fit here" in page
         assert told in page
+        assert "other times that fit" not in page
         page = text(alice.post("/reserve", fill(pool, count="16"), follow=True))
         assert "This pool can never serve it" in page
+        assert "this pool, as it is, can never serve it" in page
         assert told in page
+        for hopeful in (
+            "waiting for devices",
+            "Waiting for devices",
+            "as soon as they",
+            "once devices",
+        ):
+            assert hopeful not in page
 
     @pytest.mark.rule("U2", "R19")
     def test_it_says_who_would_give_way_and_both_sides_are_told(
