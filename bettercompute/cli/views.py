@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from bettercompute import durations
+from bettercompute import durations, wanted
 from bettercompute.cli import times, waits
 from bettercompute.cli.output import Cell, Shown, Table, facts
 from bettercompute.pages import chips, endings, spans
@@ -15,7 +15,7 @@ from bettercompute.states import ReservationState as S
 from bettercompute.wire.capacity import Preview, Reason
 from bettercompute.wire.operating import Lease
 from bettercompute.wire.pools import PoolDevices
-from bettercompute.wire.reservations import Allocation, DeviceClass, NodeBinding, Reservation
+from bettercompute.wire.reservations import Allocation, NodeBinding, Reservation
 
 _COLOURS = {
     S.ACTIVE: "green",
@@ -130,32 +130,18 @@ def _node(allocation: Allocation) -> str:
 
 
 def devices(request: Mapping[str, Any], there: Sequence[PoolDevices] = ()) -> str:
-    """``4 × H100``, ``2 × H100 1g.10gb``, ``8 × gpu on each of 2 nodes``
+    """``4 × H100``, ``2 × H100 1g.10gb``, ``8 GPUs on each of 2 nodes``
 
     The model is the one that was asked for, or the only one that is there.
     """
-    told = " + ".join(_line(line, there) for line in request.get("devices", ()))
+
+    def only(kind: str) -> str:
+        models = {each.model for each in there if each.device_class == kind}
+        return models.pop() if len(models) == 1 else ""
+
+    told = " + ".join(wanted.line(line, model_of=only) for line in request.get("devices", ()))
     gang = request.get("gang")
     return f"{told} on each of {gang['nodes']} nodes" if gang else told
-
-
-def _line(line: Mapping[str, Any], there: Sequence[PoolDevices]) -> str:
-    if "anyOf" in line:
-        return " or ".join(_line(option, there) for option in line["anyOf"])
-    count = line["count"]
-    number = f"{count['min']}-{count['max']}" if isinstance(count, Mapping) else str(count)
-    return " ".join(filter(None, [f"{number} ×", *_kind(line, there), line.get("profile")]))
-
-
-def _kind(line: Mapping[str, Any], there: Sequence[PoolDevices]) -> list[str]:
-    """A model says what a GPU or an instance of one is; a slot is said to be one."""
-    kind, selector = line["class"], line.get("selector")
-    asked = selector.get("model") if isinstance(selector, Mapping) else None
-    models = {each.model for each in there if each.device_class == kind}
-    model = asked if isinstance(asked, str) else models.pop() if len(models) == 1 else None
-    if model is None:
-        return [kind]
-    return [model, kind] if kind == DeviceClass.SLOT else [model]
 
 
 def _when(found: Reservation, reader: Reader) -> str:

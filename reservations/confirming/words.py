@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bettercompute import clock, durations
+from bettercompute import clock, durations, wanted
 from bettercompute.pages import repeats
 from reservations.models import Confirmation
 
@@ -46,7 +46,7 @@ def summary(asked: Asked, told: Told = TO_ANYBODY) -> str:
 def _create(asked: Asked, told: Told) -> str:
     request = asked["request"]
     nodes = (request.get("gang") or {}).get("nodes", 1)
-    what = " + ".join(_line(line) for line in request["devices"])
+    what = " + ".join(map(wanted.line, request["devices"]))
     on = f" on each of {nodes} nodes" if nodes > 1 else ""
     where = f" in {told.pool}" if told.pool else ""
     length = durations.human(durations.parse(request["duration"]))
@@ -111,18 +111,3 @@ _VERBS: Mapping[str, Callable[[Asked, Told], str]] = {
     "cancel-series": _cancel_series,
     "skip": _skip,
 }
-
-
-def _line(line: Mapping[str, Any]) -> str:
-    if "anyOf" in line:
-        return " or ".join(map(_line, line["anyOf"]))
-    count = line["count"]
-    number = str(count) if isinstance(count, int) else f"{count['min']} to {count['max']}"
-    plural = "" if number == "1" else "s"
-    match line["class"]:
-        case "gpu.mig":
-            return f"{number} MIG {line.get('profile') or ''} instance{plural}"
-        case "gpu.slot":
-            return f"{number} GPU slot{plural}"
-        case _:
-            return f"{number} GPU{plural}"

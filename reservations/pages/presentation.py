@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, assert_never
+from typing import assert_never
 
 from django.urls import reverse
 
-from bettercompute import clock, states
+from bettercompute import clock, states, wanted
 from bettercompute.pages import chips, endings, moments, parts, spans
 from bettercompute.states import AllocationState
 from bettercompute.states import ReservationState as S
@@ -198,23 +198,14 @@ def what(shown: Reservation, names: Names) -> str:
     got = [names.models[device_id] for device_id in devices if device_id in names.models]
     if got:
         return " + ".join(f"{got.count(model)} × {model}" for model in sorted(set(got)))
-    text = " + ".join(_line(line) for line in shown.request["devices"])
+    return _asked(shown)
+
+
+def _asked(shown: Reservation) -> str:
+    """``2 × A100``, ``2 nodes of 8 GPUs``"""
+    text = " + ".join(map(wanted.line, shown.request["devices"]))
     gang = (shown.request.get("gang") or {}).get("nodes", 1)
     return f"{gang} nodes of {text}" if gang > 1 else text
-
-
-def _line(line: Mapping[str, Any]) -> str:
-    if "anyOf" in line:
-        return " or ".join(_line(alternative) for alternative in line["anyOf"])
-    count = line["count"]
-    number = count if isinstance(count, int) else f"{count['min']}–{count['max']}"
-    match line["class"]:
-        case "gpu.mig":
-            return f"{number} × MIG {line.get('profile') or ''}".strip()
-        case "gpu.slot":
-            return f"{number} slot" if number == 1 else f"{number} slots"
-        case _:
-            return f"{number} GPU" if number == 1 else f"{number} GPUs"
 
 
 def _window(shown: Reservation, now: datetime, zone: tzinfo) -> str:
@@ -332,6 +323,7 @@ def _facts(
     pool = names.pools.get(shown.pool_id, shown.pool_id)
     facts = [
         parts.Fact("Pool", pool, reverse("pool", args=[shown.pool_id])),
+        parts.Fact("Asked for", _asked(shown)),
         parts.Fact("Window", _window(shown, now, zone)),
         parts.Fact("Length", spans.text(times.length_ms)),
         parts.Fact("Lease", _lease(shown, now, zone)),

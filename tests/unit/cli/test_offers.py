@@ -44,7 +44,7 @@ def test_ranges_are_asked_for_and_offers_listed_with_how_to_take_one(
     heading, first, second = result.out.splitlines()
     assert heading.split() == ["OFFER", "WHEN", "FOR", "DEVICES", "GPU-HOURS", "WHY"]
     assert first.startswith("cof_1")
-    assert "2 × gpu" in first
+    assert "2 GPUs" in first
     assert first.endswith("Starts soonest.")
     assert second.endswith("Costs least.")
     assert "better-compute reserve --offer cof_1" in result.err
@@ -54,7 +54,7 @@ def test_ranges_are_asked_for_and_offers_listed_with_how_to_take_one(
 
 
 def test_without_offers_it_says_why_and_exits_with_5(run: Run, serve: Serve) -> None:
-    why = {"filter": "busy", "needs": "2 × gpu free", "nodes": 3, "samples": [], "until": None}
+    why = {"filter": "busy", "needs": "2 GPUs free", "nodes": 3, "samples": [], "until": None}
     found = {"offers": [], "reasons": [why], "earliest": None}
     serve({POOLS: MAIN, OFFERS: answers.answer(found)})
     result = run(*ASK, "--json")

@@ -296,6 +296,15 @@ class TestGet:
 
 
 class TestList:
+    def test_what_waits_shows_the_model_that_was_asked_for(self, run: Run, serve: Serve) -> None:
+        line = {"class": "gpu", "count": 1, "selector": [{"key": "model", "value": "A100"}]}
+        asked = {**answers.reservation()["request"], "devices": [line]}
+        waiting = answers.reservation("pending", request=asked)
+        every = answers.answer({"items": [waiting], "nextCursor": None})
+        serve({POOLS: MAIN, LIST: every, ONE: answers.answer(waiting)})
+        assert "  1 × A100  " in plain(run("list").out)
+        assert "  Devices     1 × A100\n" in plain(run("get", "rsv_first").out)
+
     def test_it_prints_one_a_line(self, run: Run, serve: Serve) -> None:
         items = [
             answers.reservation("active"),
@@ -307,7 +316,7 @@ class TestList:
         assert plain(result.out) == (
             "ID          STATE    POOL       DEVICES   WHEN\n"
             "rsv_first   active   main       2 × H100  today 10:00 – 18:00\n"
-            "rsv_second  pending  pool_gone  2 × gpu   8 h, not placed\n"
+            "rsv_second  pending  pool_gone  2 GPUs    8 h, not placed\n"
         )
         assert "scope=mine" in server.received[0].path
 

@@ -12,7 +12,8 @@ from bettercompute.states import ReservationState
 from bettercompute.wire.reasons import Filter, Reason
 from bettercompute.wire.reservations import Condition, NodeBinding, Reservation
 from reservations import commands, timing
-from reservations.pages import advice, preview_panel, stations
+from reservations.pages import advice, presentation, preview_panel, stations
+from reservations.pages.presentation import Names
 from reservations.pages.stations import Life
 from tests.support import answers
 
@@ -102,6 +103,24 @@ class TestLength:
 
     def test_without_a_window_it_is_what_was_asked_for(self):
         assert timing.of(shown("pending")).length_ms == 8 * answers.HOUR_MS
+
+
+class TestDetails:
+    def test_they_name_the_model_that_was_asked_for(self):
+        line = {"class": "gpu", "count": 1, "selector": [{"key": "model", "value": "A100"}]}
+        waiting = shown("pending", request={**REQUEST, "devices": [line]})
+        page = presentation.page(
+            waiting,
+            Life(),
+            Names({}, {}, {}, {}),
+            now=NOW,
+            zone=UTC,
+            origin="",
+            shares=False,
+            sees_ask=False,
+        )
+        assert page.what == "1 × A100 in pool_main"
+        assert ("Asked for", "1 × A100") in [(fact.label, fact.value) for fact in page.facts]
 
 
 class TestAdvice:
