@@ -43,7 +43,7 @@ def extend(
             found = client.reservations.available_until(reservation_id)
             session.out.show(_bound(found))
             return
-        with intents.begin(session, "extend", reservation_id, by, until, key=key) as intent:
+        with intents.begin(session, client, "extend", reservation_id, by, until, key=key) as intent:
             request: Any = intent.earlier or {"by": by, "until": until_ms}
             intent.remember(request)
             made = _extend(session, client, reservation_id, request, intent)

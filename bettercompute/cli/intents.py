@@ -20,16 +20,28 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bettercompute.cli import contexts, private, times
 from bettercompute.cli.private import Unusable
 from bettercompute.cli.session import Session
 from bettercompute.cli.settings import Target
 from bettercompute.client.failures import ClientError, ConfirmationRequired
+from bettercompute.states import ConfirmationState
+
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
 
 WITHIN_MS = 900_000
 SUFFIX = ".json"
+
+_STANDING: Mapping[ConfirmationState, str] = {
+    ConfirmationState.OPEN: "waits for a confirmation",
+    ConfirmationState.APPROVED: "has been confirmed",
+    ConfirmationState.USED: "was confirmed, and done",
+    ConfirmationState.DENIED: "was denied",
+    ConfirmationState.EXPIRED: "was not confirmed in time",
+}
 
 
 @dataclass(slots=True)
@@ -40,8 +52,8 @@ class Intent:
     #: what an earlier run sent and got no answer to; None where this is the first
     earlier: Mapping[str, Any] | None = None
     earlier_at_ms: int = 0
-    #: until when it waits for a person's confirmation
-    waits_until_ms: int = 0
+    #: what a person has to confirm first, where that is so
+    confirmation_id: str = ""
     _file: Path | None = None
     _handle: int | None = field(default=None, repr=False)
 
@@ -56,13 +68,14 @@ class Intent:
             os.write(self._handle, json.dumps(document).encode())
             os.fsync(self._handle)
 
-    def wait_until(self, until_ms: int) -> None:
-        """A person has to confirm it first: the same command goes on with it until then."""
-        self.waits_until_ms = until_ms
+    def wait_for(self, asked: ConfirmationRequired) -> None:
+        """A person has to confirm it first: the same command goes on with it until it lapses."""
+        self.confirmation_id = asked.confirmation_id
         if self._handle is not None:
             with contextlib.suppress(OSError, ValueError):
                 document = json.loads(os.pread(self._handle, private.SIZE_MAX, 0))
-                os.pwrite(self._handle, json.dumps({**document, "until": until_ms}).encode(), 0)
+                asks = {"until": asked.expires_at, "confirmation": asked.confirmation_id}
+                os.pwrite(self._handle, json.dumps({**document, **asks}).encode(), 0)
                 os.fsync(self._handle)
 
     def settle(self) -> None:
@@ -80,15 +93,15 @@ class Intent:
 
 
 @contextlib.contextmanager
-def begin(session: Session, *typed: Any, key: str | None) -> Iterator[Intent]:
+def begin(session: Session, client: "Client", *typed: Any, key: str | None) -> Iterator[Intent]:
     """The intent of a command as it was typed: an earlier one without an answer, or a new one.
 
     With a key that was given there is nothing to find. What the server refused is settled.
     """
     intent = Intent(key) if key is not None else _found(session.target(), typed)
-    if intent.earlier is not None:
+    if intent.earlier is not None and session.out.notes:
         at = times.moment(intent.earlier_at_ms, now=times.now(), zone=times.local_zone())
-        why = "waits for a confirmation" if intent.waits_until_ms else "got no answer"
+        why = _standing(client, intent.confirmation_id)
         session.out.note(
             f"Going on with the same command of {at}, which {why}; another --key makes another."
         )
@@ -96,12 +109,23 @@ def begin(session: Session, *typed: Any, key: str | None) -> Iterator[Intent]:
         yield intent
     except ClientError as error:
         if isinstance(error, ConfirmationRequired):
-            intent.wait_until(error.expires_at)
+            intent.wait_for(error)
         elif not error.may_have_happened:
             intent.settle()
         raise
     finally:
         intent.let_go()
+
+
+def _standing(client: "Client", confirmation_id: str) -> str:
+    """What became of the earlier one: it may have been answered since."""
+    if not confirmation_id:
+        return "got no answer"
+    try:
+        found = client.confirmations.get(confirmation_id)
+    except ClientError:
+        return "had to be confirmed"
+    return _STANDING[found.state] + (f" ({found.reason})" if found.reason else "")
 
 
 def _found(target: Target, typed: tuple[Any, ...]) -> Intent:
@@ -136,13 +160,13 @@ def _left_behind(file: Path, *, is_this: bool) -> Intent | None:
     try:
         found = json.loads(os.read(handle, private.SIZE_MAX))
         key, request, at = str(found["key"]), dict(found["request"]), int(found["at"])
-        until = int(found.get("until", 0))
+        until, asked = int(found.get("until", 0)), str(found.get("confirmation", ""))
         age = times.to_ms(times.now()) - at
         is_fresh = 0 <= age < max(WITHIN_MS, until - at)
     except (ValueError, KeyError, TypeError, RecursionError):
         is_fresh = False  # it died while writing this, before anything was sent
     if is_fresh and is_this:
-        return Intent(key, request, at, until, file, handle)
+        return Intent(key, request, at, asked, file, handle)
     if not is_fresh:
         file.unlink(missing_ok=True)
     os.close(handle)

@@ -74,9 +74,14 @@ class Output:
                 for part in shown.human:
                     self._print(part)
 
+    @property
+    def notes(self) -> bool:
+        """Whether hints are printed."""
+        return not self.quiet and self.format is Format.TABLE
+
     def note(self, text: str) -> None:
         """A hint for people; never part of the document."""
-        if not self.quiet and self.format is Format.TABLE:
+        if self.notes:
             click.echo(printable(text), err=True)
 
     def warn(self, text: str) -> None:

@@ -75,7 +75,7 @@ def reserve(
     """
     wanted = asking.wanted(session, given) if offer_id is None else _offered(offer_id, given)
     with session.client() as client:
-        with intents.begin(session, "reserve", given, offer_id, key=key) as intent:
+        with intents.begin(session, client, "reserve", given, offer_id, key=key) as intent:
             request, pools = _request(client, wanted, intent)
             found = reserving.create(session, client, request, intent, wait=wait)
         reader = readers.here(pools) if pools else readers.with_pools(session, client)

@@ -80,7 +80,7 @@ def _decided(
 
     Sent again with the same key it is the same request, and answered with what came of it.
     """
-    intent.wait_until(asked.expires_at)
+    intent.wait_for(asked)
     left = max(0.0, deadline - client.api.monotonic())
     found = client.confirmations.wait(asked.confirmation_id, seconds=left)
     if found.state is ConfirmationState.OPEN:

@@ -23,7 +23,7 @@ def refused() -> Answer:
     return answers.answer({**problem, "details": details}, 403)
 
 
-def confirmation(state: str) -> Answer:
+def confirmation(state: str, *, reason: str | None = None) -> Answer:
     return answers.answer(
         {
             "id": "cnf_1",
@@ -37,7 +37,7 @@ def confirmation(state: str) -> Answer:
             "summary": "Reserve 2 GPUs for 8h, as soon as it fits",
             "asked": {"verb": "create"},
             "state": state,
-            "reason": None,
+            "reason": reason,
             "askedAt": answers.NOW_MS,
             "expiresAt": answers.NOW_MS + 1_800_000,
             "decidedAt": None,
@@ -77,7 +77,7 @@ def test_nobody_answers_in_time(run: Run, serve: Serve) -> None:
 
 def test_without_wait_the_same_command_goes_on_with_its_key(run: Run, serve: Serve) -> None:
     script = [refused(), shown("placed", 201), shown("placed", 201)]
-    server = serve({POOLS: MAIN, CREATE: in_turn(*script)})
+    server = serve({POOLS: MAIN, CREATE: in_turn(*script), ASKED: confirmation("open")})
     assert run(*RESERVE).code == Exit.DENIED
     result = run(*RESERVE)
     assert result.code == 0
@@ -86,3 +86,26 @@ def test_without_wait_the_same_command_goes_on_with_its_key(run: Run, serve: Ser
     assert run(*RESERVE).code == 0, "and the next time it is another"
     first, second, third = keys(server)
     assert first == second != third
+
+
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        (confirmation("approved"), "has been confirmed"),
+        (confirmation("denied", reason="tomorrow"), "was denied (tomorrow)"),
+        (confirmation("expired"), "was not confirmed in time"),
+        (answers.refusal(404, "NOT_FOUND"), "had to be confirmed"),
+    ],
+)
+def test_the_same_command_says_what_was_answered_meanwhile(
+    run: Run, serve: Serve, answered: Answer, told: str
+) -> None:
+    script = in_turn(refused(), refused(), refused(), shown("denied", 200))
+    server = serve({POOLS: MAIN, CREATE: script, ASKED: answered})
+    assert run(*RESERVE).code == Exit.DENIED
+    assert f", which {told}; another --key" in run(*RESERVE).err
+    looked = len(server.received)
+    assert run(*RESERVE, "--quiet").code == Exit.DENIED
+    assert len(server.received) == looked + 1, "what is not told is not asked"
+    assert run(*RESERVE).code == Exit.DENIED
+    assert len(set(keys(server))) == 1
