@@ -31,6 +31,12 @@ def places(node_ids: Iterable[str]) -> list[Place]:
     return [Place(*row) for row in ELIGIBILITY.all("places", node_ids=keys)] if keys else []
 
 
+def named(name: str, *, pool_ids: Iterable[str] | None) -> list[Place]:
+    """Where the nodes of this name belong: one a pool; None for the pools is any pool."""
+    pools = None if pool_ids is None else list(pool_ids)
+    return [Place(*row) for row in ELIGIBILITY.all("named", name=name, pool_ids=pools)]
+
+
 def nodes_of(pool_id: str, *, node_id: str | None = None) -> list[str]:
     """The nodes of a pool, or the one that is named, by id."""
     rows = ELIGIBILITY.all("nodes_of_pool", pool_id=pool_id, node_id=node_id)

@@ -13,7 +13,7 @@ from bettercompute.pages import moments, parts
 from bettercompute.pages.moments import Moment
 from bettercompute.pages.parts import Fact, Field, Link, Option
 from bettercompute.wire.events import Event, EventList
-from outbox import catalog, queries, schemas
+from outbox import catalog, queries, schemas, subjects
 from outbox.filters import WILDCARD
 from outbox.reader import EventRow
 
@@ -26,6 +26,7 @@ _PAGES = {
     "confirmation": "confirmation",
     "pool": "pool",
 }
+_MEMBERS_READ = {"reservation", "series"}
 _HIDDEN = {"poolId", "state"}
 _MOMENTS = {"start", "end", "occurrence", "expiresAt"}
 
@@ -37,6 +38,7 @@ class Choice:
     types: str = ""
     subject: str = ""
     cursor: str = ""
+    typed: str = ""  # as whoever looks named the subject
 
     def query(self, **more: str) -> str:
         """The same, or with more, as an address has it."""
@@ -123,7 +125,7 @@ def listing(
     return ListPage(
         choice=choice,
         options=_options(choice.types),
-        subject=Field("subject", choice.subject),
+        subject=Field("subject", choice.typed),
         lines=tuple(line(each, names, now=now, zone=zone) for each in found.items),
         older=older,
         live=None if choice.cursor else _live(found, choice, tenant_id),
@@ -135,7 +137,7 @@ def refused(choice: Choice, message: str) -> ListPage:
     return ListPage(
         choice=choice,
         options=_options(choice.types),
-        subject=Field("subject", choice.subject, message),
+        subject=Field("subject", choice.typed, message),
     )
 
 
@@ -155,7 +157,7 @@ def line(event: Event, names: Names, *, now: datetime, zone: tzinfo) -> Line:
 
     def said(name: str, value: object) -> Link:
         text = _text(name, value, now=now, zone=zone)
-        return names.get(text, Link("", text))
+        return names.get(text) or Link(_own_page(text), text)
 
     return Line(
         href=reverse("event", args=[event.id]),
@@ -167,6 +169,12 @@ def line(event: Event, names: Names, *, now: datetime, zone: tzinfo) -> Line:
             for name, value in _shown(event).items()
         ),
     )
+
+
+def _own_page(text: str) -> str:
+    """Of what every member may look at, where the text is its id."""
+    kind = subjects.KINDS.get(ids.prefix(text), "")
+    return reverse(_PAGES[kind], args=[text]) if kind in _MEMBERS_READ else ""
 
 
 def _subject(subject: str, names: Names) -> Link:

@@ -20,7 +20,8 @@ KINDS = {
 _PATTERN = TypeAdapter(SubjectName)
 _ALLOWED = (
     f"is an id ({', '.join(f'{prefix}_…' for prefix in KINDS)}), or has its kind before it: "
-    "reservation/rsv_…, device/GPU-…, quota/gpuMilli"
+    "reservation/rsv_…, device/GPU-…, quota/gpuMilli; or is the name of a node or a pool that you "
+    "may see. For all of a kind choose the type, such as All of node"
 )
 
 

@@ -4,12 +4,13 @@ Here and not in the outbox, which knows ids alone: what these are called, and wh
 may see, is for those above it to say.
 """
 
+import re
 from dataclasses import replace
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from bettercompute import acts, errors
+from bettercompute import acts, errors, ids
 from bettercompute.console import naming
 from bettercompute.pages import parts, rendering, visitors
 from bettercompute.pages.visitors import Visitor
@@ -19,6 +20,8 @@ from outbox.pages import Choice
 
 SECTION = "events"
 SHOWN = 50
+#: A node or a pool by its name, as the list shows it (``node gpu-01``), or by the name alone.
+_NAMED = re.compile(r"(?:(?P<kind>node|pool)[/ ])?(?P<name>[^/]+)")
 
 
 @require_safe
@@ -27,7 +30,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What happened, newest first; kept up to date by the browser while it is looked at."""
     choice = _choice(request)
     try:
-        choice = replace(choice, subject=subjects.meant(choice.subject))
+        choice = replace(choice, subject=_meant(visitor, choice.typed))
     except errors.InvalidInput as refusal:
         acts.refused(refusal)
         message = parts.sentence(refusal.details["errors"][0]["message"])
@@ -75,4 +78,29 @@ def catalogue(request: HttpRequest, visitor: Visitor) -> HttpResponse:
 
 def _choice(request: HttpRequest) -> Choice:
     given = {name: request.GET.get(name, "").strip() for name in ("types", "subject", "cursor")}
-    return Choice(**given)
+    return Choice(**given, typed=given["subject"])
+
+
+def _meant(visitor: Visitor, typed: str) -> str:
+    """The subject that is meant: as the API names it, or by its name as the page shows it.
+
+    Raises:
+        errors.InvalidInput: nothing is called so, or several things are.
+    """
+    found = _NAMED.fullmatch(typed)
+    if found is None or ids.prefix(found["name"]):
+        return subjects.meant(typed)
+    kind, name = found["kind"], found["name"]
+    fitting = [
+        subject
+        for subject in naming.called(visitor.caller, name)
+        if kind is None or subject.startswith(f"{kind}/")
+    ]
+    match fitting:
+        case []:
+            return subjects.meant(typed)
+        case [subject]:
+            return subject
+        case _:
+            several = f"is the name of {len(fitting)} things; give one: {', '.join(fitting)}"
+            raise errors.InvalidInput.at("subject", several)

@@ -24,6 +24,14 @@ def of(caller: Caller, mentioned: Collection[str]) -> Mapping[str, Link]:
     return _places(caller, nodes, pools) | _people(caller, people)
 
 
+def called(caller: Caller, name: str) -> list[str]:
+    """The other way round: ``node/node_…`` and ``pool/pool_…`` of what the caller may see."""
+    readable = queries.readable(caller)
+    pools = [f"pool/{access.pool_id}" for access in readable if access.name == name]
+    within = None if caller.is_operator else [access.pool_id for access in readable]
+    return pools + [f"node/{place.node_id}" for place in notices.named(name, pool_ids=within)]
+
+
 def _places(caller: Caller, node_ids: list[str], pool_ids: list[str]) -> dict[str, Link]:
     if not node_ids and not pool_ids:
         return {}

@@ -81,6 +81,15 @@ JOIN pools ON pools.id = nodes.pool_id
 WHERE nodes.id = ANY(%(node_ids)s::text[])
 ORDER BY nodes.id;
 
+-- name: named
+-- Whose nodes are called that, in these pools or in any.
+SELECT nodes.id, nodes.name, nodes.pool_id, pools.tenant_id, nodes.state
+FROM nodes
+JOIN pools ON pools.id = nodes.pool_id
+WHERE nodes.name = %(name)s
+    AND (%(pool_ids)s::text[] IS NULL OR nodes.pool_id = ANY(%(pool_ids)s::text[]))
+ORDER BY nodes.id;
+
 -- name: nodes_of_pool
 SELECT id
 FROM nodes

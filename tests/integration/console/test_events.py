@@ -12,7 +12,7 @@ from nodes.models import Node
 from outbox import events
 from outbox.models import Event
 from pools.models import Pool
-from tests.support import cast, make
+from tests.support import cast, delegates, make, supply
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.rule("U1", "R38")]
 
@@ -61,6 +61,45 @@ def test_a_node_of_a_pool_that_one_may_not_read_stays_an_id(pool: Pool) -> None:
     assert node.pk in said
     assert node.name not in said
     assert str(pool.pk) not in said
+
+
+def test_a_node_or_pool_is_found_by_the_name_that_the_page_shows(pool: Pool) -> None:
+    node = Node.objects.order_by("name")[0]
+    for type_, about in (("node.connected", node), ("pool.changed", pool)):
+        kind = type_.partition(".")[0]
+        events.publish(
+            type_,
+            tenant_id=cast.tenant().pk,
+            subject=f"{kind}/{about.pk}",
+            data={"poolId": pool.pk, "name": f"this-{kind}"},
+        )
+    alice = cast.session("alice")
+    for typed in (node.name, f"node {node.name}", f"node/{node.name}", node.pk):
+        page = alice.get("/events", {"subject": typed}).content.decode()
+        assert "this-node" in page, typed
+        assert f'value="{typed}"' in page
+        assert "this-pool" not in page
+    assert "this-pool" in alice.get("/events", {"subject": pool.name}).content.decode()
+    assert cast.session("mallory").get("/events", {"subject": node.name}).status_code == 400
+    twin = supply.node(supply.pool())
+    Node.objects.filter(pk=twin.pk).update(name=node.name)
+    page = alice.get("/events", {"subject": node.name})
+    assert page.status_code == 400
+    assert f"node/{node.pk}" in page.content.decode()
+    assert f"node/{twin.pk}" in page.content.decode()
+
+
+def test_details_stand_apart_by_semicolons_and_lead_to_what_they_name() -> None:
+    confirmation = delegates.question("alice")
+    row = Event.objects.get(type="confirmation.requested")
+    page = cast.session("alice").get("/events?types=confirmation.requested").content.decode()
+    (cell,) = re.findall(r'data-label="Details">(.*?)</td>', page, re.DOTALL)
+    said = re.sub(r"<[^>]+>", "", cell)
+    assert "agent: trainer;\n" in said
+    assert not re.search(r"\s[;,]", said)
+    href = f'href="/reservations/{confirmation.resource_id}"'
+    assert href in cell
+    assert href in cast.session("alice").get(f"/events/{row.id}").content.decode()
 
 
 def test_a_page_asks_for_all_names_at_once(pool: Pool) -> None:

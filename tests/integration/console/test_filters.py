@@ -104,7 +104,9 @@ def test_what_no_event_is_about_is_told_what_is(alice: Client) -> None:
     text = page.content.decode()
     assert 'value="gpu-07"' in text
     assert "Is an id (rsv_…" in text
+    assert "name of a node or a pool that you may see" in text
     assert "data-stream=" not in text
+    assert "No event fits" not in text
 
 
 @pytest.mark.parametrize("typed", ["tok_a", "token/tok_a", "token tok_a"])
