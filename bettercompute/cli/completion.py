@@ -1,9 +1,9 @@
 """`better-compute completion bash | zsh | fish`"""
 
 import click
-from click.shell_completion import get_completion_class
 
 from bettercompute.cli import session as sessions
+from bettercompute.cli import shells
 from bettercompute.cli.output import Shown
 from bettercompute.cli.session import Session
 
@@ -24,8 +24,6 @@ def completion(session: Session, *, shell: str) -> None:
     """
     from bettercompute.cli import main
 
-    kind = get_completion_class(shell)
-    assert kind is not None, "click knows these three"
-    script = kind(main.cli, {}, PROGRAM, VARIABLE).source()
+    script = shells.script(shell, command=main.cli, program=PROGRAM, variable=VARIABLE)
     document = {"shell": shell, "script": script}
     session.out.show(Shown(document=document, ids=[shell], human=script.splitlines()))

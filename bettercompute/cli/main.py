@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from bettercompute.cli import shells  # noqa: F401  (click completes by them)
 from bettercompute.cli.exits import Exit
 from bettercompute.cli.lazy import Entry, LazyGroup
 from bettercompute.cli.output import Format

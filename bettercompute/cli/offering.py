@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 
 import click
 from click.shell_completion import CompletionItem
@@ -27,6 +28,21 @@ def items(named: Named, incomplete: str) -> list[CompletionItem]:
         for name, about in named
         if name.startswith(incomplete) and is_typeable(name)
     ]
+
+
+def several(*words: str) -> Callable[..., list[CompletionItem]]:
+    """What completes a list with commas: each of these words once."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before, comma, last = incomplete.rpartition(",")
+        taken = before.split(",")
+        return [
+            CompletionItem(f"{before}{comma}{word}")
+            for word in words
+            if word.startswith(last) and word not in taken
+        ]
+
+    return complete
 
 
 def contexts(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -2,7 +2,7 @@
 
 import click
 
-from bettercompute.cli import completing, readers, times
+from bettercompute.cli import completing, offering, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.output import Cell, Shown, Table
 from bettercompute.cli.session import Session
@@ -37,7 +37,13 @@ class Groupings(click.ParamType[tuple[Grouping, ...]]):
     show_default=True,
     help="So many days up to now.",
 )
-@click.option("--by", type=Groupings(), default="pool", help="Any of day,pool,owner.")
+@click.option(
+    "--by",
+    type=Groupings(),
+    default="pool",
+    shell_complete=offering.several("day", "pool", "owner"),
+    help="Any of day,pool,owner.",
+)
 @click.option(
     "--pool", metavar="POOL", shell_complete=completing.pools, help="Only this pool, by name or id."
 )

@@ -4,7 +4,7 @@ import itertools
 
 import click
 
-from bettercompute.cli import asking, completing, readers, times
+from bettercompute.cli import asking, completing, offering, readers, times
 from bettercompute.cli import session as sessions
 from bettercompute.cli.groups import Collection
 from bettercompute.cli.output import Cell, Shown, Table
@@ -45,6 +45,7 @@ def list_(session: Session) -> None:
 @click.option(
     "--confirm",
     metavar="ACTION,…",
+    shell_complete=offering.several(*SHORT, "all"),
     help=f"What it asks you for first: {', '.join(SHORT)}, or all.",
 )
 @sessions.command

@@ -28,7 +28,7 @@ POOLS = answers.answer(
 #: How each shell is asked what it would offer for a line whose last word is being typed.
 BASH = """
 source "$SCRIPT"
-read -ra COMP_WORDS <<< "$LINE"; [[ $LINE == *' ' ]] && COMP_WORDS+=('')
+read -ra COMP_WORDS <<< "${LINE//=/ = }"; [[ $LINE == *' ' ]] && COMP_WORDS+=('')
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _better_compute_completion better-compute
 printf '%s\\n' "${COMPREPLY[@]}"
@@ -36,13 +36,13 @@ printf '%s\\n' "${COMPREPLY[@]}"
 ZSH = """
 compdef() { :; }
 _describe() { local -a offered=("${(@P)3}"); print -rl -- "${(@)offered%%:*}"; }
-compadd() { local -a offered=("${(@P)4}"); print -rl -- "${(@)offered}"; }
+compadd() { local -a offered=("${(@P)5}"); print -rl -- "${(@)offered}"; }
 source "$SCRIPT"
 words=(${(z)LINE}); [[ $LINE == *' ' ]] && words+=('')
 CURRENT=${#words}
 _better_compute_completion
 """
-FISH = 'source "$SCRIPT"; complete -C "$LINE" | string replace -r "\\t.*" ""'
+FISH = 'source "$SCRIPT"; complete -C "$LINE"'
 SHELLS = {
     "bash": ["bash", "--norc", "-c", BASH],
     "zsh": ["zsh", "-f", "-c", ZSH],
@@ -63,9 +63,15 @@ def program(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.fixture
+def said() -> list[str]:
+    """All that a shell printed, as it did."""
+    return []
+
+
 @pytest.fixture(params=SHELLS)
 def offered(
-    request: pytest.FixtureRequest, program: Path, tmp_path: Path, run: Run
+    request: pytest.FixtureRequest, program: Path, tmp_path: Path, run: Run, said: list[str]
 ) -> Callable[[str], set[str]]:
     """What a shell offers for a line."""
     shell = str(request.param)
@@ -86,7 +92,8 @@ def offered(
             timeout=60,
         )
         assert done.stderr == ""
-        return set(done.stdout.split())
+        said[:] = done.stdout.splitlines()
+        return {line.partition("\t")[0] for line in done.stdout.splitlines() if line}
 
     return offered_
 
@@ -103,6 +110,31 @@ def test_a_shell_offers_commands_and_what_there_is(
         found = found or offered("better-compute reserve --pool ")
     assert found == {"main", "mig", "pool_evil"}
     assert not list(tmp_path.glob("**/pwned"))
+
+
+def test_a_value_after_an_equals_sign_is_offered_as_the_shell_takes_it(
+    offered: Callable[[str], set[str]], request: pytest.FixtureRequest
+) -> None:
+    line = "better-compute reserve --pool=main --class=gpu"
+    found = offered(f"{line}.")
+    # Bash replaces what is after the sign, the others the whole word.
+    before = "" if "bash" in request.node.name else "--class="
+    assert found == {f"{before}gpu.mig", f"{before}gpu.slot"}
+
+
+@pytest.mark.parametrize("offered", ["fish"], indirect=True)
+def test_a_description_is_whole_whatever_commas_it_has(
+    offered: Callable[[str], set[str]], said: list[str]
+) -> None:
+    assert offered("better-compute confirmations de") == {"deny"}
+    assert said == ["deny\tRefuse it, and tell the agent why."]
+
+
+def test_each_value_of_a_list_is_offered_once(words: Callable[..., list[str]]) -> None:
+    create = ("tokens", "create", "night", "--confirm")
+    assert words(*create, "") == ["create", "extend", "release", "share", "all"]
+    assert words(*create, "extend,re") == ["extend,release"]
+    assert words(*create, "extend,e") == []
 
 
 @pytest.fixture
