@@ -21,6 +21,7 @@ from bettercompute.failpoints import Failpoint
 from bettercompute.iam import decisions, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
+from bettercompute.pages import endings
 from bettercompute.states import ReservationState
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import OfferTaking, RequestTerms, ReservationRequest
@@ -194,7 +195,7 @@ def _awaits_decision(caller: Caller, draft: Draft) -> bool:
     One that awaits a confirmation is decided again for an agent, which may have come back with it.
     """
     if draft.state == ReservationState.DENIED:
-        raise drafts.refused(draft.id, draft.refusal)
+        raise drafts.refused(draft.id, draft.refusal, denied_in=draft.denied_in)
     if draft.state == ReservationState.AWAITING_CONFIRMATION:
         return caller.holds(ACTION)
     return draft.state == ReservationState.DRAFT
@@ -231,7 +232,7 @@ def _deny(caller: Caller, draft: Draft, decision: Decision) -> None:
                 ReservationState.DENIED,
                 {
                     "decision": kept(decision),
-                    "reason": "denied",
+                    "reason": endings.DENIED,
                     "agent": caller.agent,
                     "ended_at": reservation.read_at,
                 },
@@ -267,7 +268,7 @@ def _place_allowed(
         reservation = queries.locked(draft.id)
         assert reservation is not None
         if reservation.state == ReservationState.DENIED:  # an approval was withdrawn meanwhile
-            raise drafts.refused(draft.id, reservation.decision["message"])
+            raise drafts.refusal(reservation)
         if reservation.state != _decided_in(granted):
             transaction.set_rollback(True)  # with the series, if it opened one
             return Admitted(draft.id, created=False)

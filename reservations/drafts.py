@@ -14,9 +14,11 @@ from django.db import transaction
 
 from bettercompute import clock, errors, ids, sql
 from bettercompute.iam.callers import Caller
+from bettercompute.pages import endings
 from bettercompute.states import ReservationState
 from pools.requests import NormalisedRequest
 from reservations import moments
+from reservations.models import Reservation
 
 DRAFTS = sql.load(__package__, "drafts")
 
@@ -31,6 +33,7 @@ class Draft:
     request_hash: str
     host_share: Mapping[str, int]
     refusal: str  #: why it was denied, if it was
+    denied_in: str = ""  #: the confirmation in which its owner did
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def find(draft_id: str) -> Draft | None:
     row = DRAFTS.one("find", id=draft_id)
     if row is None:
         return None
-    state, request_hash, host_share, refusal = row
+    state, request_hash, host_share, refusal, reason, confirmation_id = row
     return Draft(
         id=draft_id,
         fresh=False,
@@ -119,7 +122,12 @@ def find(draft_id: str) -> Draft | None:
         request_hash=request_hash,
         host_share=json.loads(host_share),
         refusal=refusal or "",
+        denied_in=_denied_in(reason, confirmation_id),
     )
+
+
+def _denied_in(reason: str, confirmation_id: str) -> str:
+    return confirmation_id if reason in endings.BY_OWNER else ""
 
 
 def written_at_ms(draft_id: str) -> int | None:
@@ -134,10 +142,17 @@ def request_of(draft_id: str) -> dict[str, Any] | None:
     return None if row is None else json.loads(row[0])
 
 
-def refused(draft_id: str, why: str) -> errors.AccessDenied:
+def refusal(reservation: Reservation) -> errors.AccessDenied:
+    """``refused`` by a row that is denied."""
+    denied_in = _denied_in(reservation.reason, reservation.confirmation_id)
+    return refused(reservation.id, reservation.decision["message"], denied_in=denied_in)
+
+
+def refused(draft_id: str, why: str, *, denied_in: str = "") -> errors.AccessDenied:
     """What a key is answered that was refused before: it stays refused (R8)."""
+    asked = {"confirmationId": denied_in} if denied_in else {}
     return errors.AccessDenied(
-        f"This idempotency key was refused before: {why}", reservationId=draft_id
+        f"This idempotency key was refused before: {why}", reservationId=draft_id, **asked
     )
 
 

@@ -47,6 +47,11 @@ _NEXT: dict[type[ClientError], str] = {
     failures.RateLimited: "Try again in a moment, less often.",
     failures.Internal: "Try again; if it stays so, tell whoever runs the platform.",
 }
+#: Who could, as ``details.needs`` says it.
+_NEEDED = {
+    "operator": "Use an operator's token; ask whoever runs the platform.",
+    "person": "Only the person themselves can, with a token of their own or in the console.",
+}
 #: Why an offer cannot be taken, as ``details.reason`` says it.
 _OFFER_IS_GONE = {"offer-gone", "offer-expired", "offer-unknown"}
 #: What shows a thing, by its kind in the path of a call.
@@ -131,10 +136,8 @@ def advice(error: ClientError) -> list[str]:
 
 
 def _next(error: ClientError) -> list[str]:
-    if error.details.get("needs") == "operator":
-        return ["Use an operator's token; ask whoever runs the platform."]
-    if error.details.get("needs") == "person":
-        return ["Only the person themselves can, with a token of their own or in the console."]
+    if (needs := error.details.get("needs")) in _NEEDED:
+        return [_NEEDED[needs]]
     match error:
         case failures.Conflict(details={"reservationId": str(known)}):
             told = f"The key belongs to {known}. For another request give another --key."
@@ -142,6 +145,11 @@ def _next(error: ClientError) -> list[str]:
             told = "See what fits now: better-compute capacity --offers …"
         case failures.AccessDenied(details={"poolLimits": _}):
             told = "That is a limit of the pool, which its owner sets: better-compute pools NAME"
+        case failures.AccessDenied(details={"confirmationId": str(known)}):
+            told = (
+                "The person you act for decided that, no policy: better-compute confirmations"
+                f" show {known}"
+            )
         case failures.ConfirmationRequired():
             known = error.confirmation_id
             told = (

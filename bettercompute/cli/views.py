@@ -111,6 +111,7 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
             ("Asked by", f"agent {found.agent}" if found.agent else ""),
             ("Series", found.series_id or ""),
             ("Ended because", endings.in_words(found.reason)),
+            ("Confirmation", found.confirmation_id or ""),
             *(
                 (each.type, each.message or each.reason)
                 for each in found.conditions

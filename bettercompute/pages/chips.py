@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from bettercompute.pages import endings
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
 from bettercompute.wire.reasons import NEVER_FITS
@@ -27,7 +28,7 @@ RESERVATION: dict[S, Chip] = {
     S.PLACED: Chip("Placed", "blue", "Devices are booked for you. They are yours at the start."),
     S.BINDING: Chip("Binding", "violet", "The nodes are handing you the devices."),
     S.ACTIVE: Chip("Active", "green", "The devices are yours to use now."),
-    S.DENIED: Chip("Denied", "red", "A policy refuses this reservation."),
+    S.DENIED: Chip("Denied", "red", "A policy, or a limit of the pool, refuses it."),
     S.RELEASED: Chip("Released", "grey", "It is over and the devices were given back."),
     S.FAILED: Chip("Failed", "red", "The devices could not be handed over."),
     S.CANCELLED: Chip("Cancelled", "grey", "Called off before it began."),
@@ -36,6 +37,10 @@ RESERVATION: dict[S, Chip] = {
 
 #: Of what waits for nothing: the pool, as it is, could not serve it even with nothing booked.
 HOPELESS = Chip("Pending", "red", "Accepted, but this pool, as it is, can never serve it.")
+
+#: What an agent asked for, and its person refused: before an approval, and after one.
+DENIED_BY_OWNER = Chip("Denied", "red", "Its owner denied what an agent asked for.")
+WITHDRAWN = Chip("Withdrawn", "red", "Its owner withdrew the approval before it was used.")
 
 SERIES: dict[SeriesState, Chip] = {
     SeriesState.ACTIVE: Chip("Active", "green", "Its occurrences are booked as they come near."),
@@ -54,15 +59,19 @@ def of(shown: Reservation) -> Chip:
 
 
 def reservation(state: str, reasons: Collection[str | None] = ()) -> Chip:
-    """The chip of a reservation's state; ``reasons`` are those of its conditions."""
+    """The chip of a reservation's state; ``reasons`` are those of its conditions and its end."""
     if state == S.PENDING and NEVER_FITS in reasons:
         return HOPELESS
+    if state == S.DENIED and endings.DENIED_BY_OWNER in reasons:
+        return DENIED_BY_OWNER
+    if state == S.DENIED and endings.WITHDRAWN in reasons:
+        return WITHDRAWN
     return RESERVATION[S(state)]
 
 
-def reasons(shown: Reservation) -> list[str]:
+def reasons(shown: Reservation) -> list[str | None]:
     """The codes that say why it is as it is."""
-    return [each.reason for each in shown.conditions if each.status == "True"]
+    return [shown.reason, *(each.reason for each in shown.conditions if each.status == "True")]
 
 
 def is_hopeless(shown: Reservation) -> bool:

@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping
 
+DENIED = "denied"
+#: What an agent asked for, by the person it acts for: there is a confirmation that says more.
+DENIED_BY_OWNER = "denied-by-owner"
+WITHDRAWN = "withdrawn"
+BY_OWNER = (DENIED_BY_OWNER, WITHDRAWN)
+
 WORDS: Mapping[str, str] = {
     "release": "it was given back",
     "expired": "its time ran out",
     "lease-lapsed": "its lease was not renewed",
     "no-show": "nothing used it",
     "preempted": "it gave way to others",
-    "denied": "a policy or a person denied it",
+    DENIED: "a policy or a limit of the pool refused it",
+    DENIED_BY_OWNER: "its owner denied it",
+    WITHDRAWN: "its owner withdrew the approval",
     "bind-failed": "no node could bind it",
     "missed": "it could not be booked in time",
     "skipped": "it was skipped in its series",

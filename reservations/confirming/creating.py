@@ -8,6 +8,7 @@ from django.db import transaction
 
 from bettercompute import clock
 from bettercompute.iam.callers import Caller
+from bettercompute.pages import endings
 from bettercompute.states import ConfirmationState, ReservationState
 from reservations import conditions, drafts, lifecycle, queries
 from reservations.conditions import ConditionType
@@ -45,7 +46,7 @@ def approval(caller: Caller, draft_id: str) -> Approval | None:
                 effects.flush()
                 return None
         elif reservation.state == ReservationState.DENIED:
-            raise drafts.refused(draft_id, reservation.decision["message"])
+            raise drafts.refusal(reservation)
         else:
             return None
     if known.state == ConfirmationState.OPEN:
@@ -96,10 +97,16 @@ def approved(reservation: Reservation, confirmation: Confirmation) -> None:
     lifecycle.amend(reservation, {"conditions": noted})
 
 
-def deny(reservation: Reservation, confirmation: Confirmation, effects: Effects) -> None:
-    """End the reservation whose confirmation was denied; both rows are locked."""
+def deny(
+    reservation: Reservation, confirmation: Confirmation, effects: Effects, *, withdrawn: bool
+) -> None:
+    """End the reservation whose confirmation was denied; both rows are locked.
+
+    ``withdrawn`` says that its person had approved it before.
+    """
     said = {"effect": "deny", "policies": [], "message": words.denial(confirmation)}
-    _end(reservation, ReservationState.DENIED, effects, decision=said, reason="denied")
+    reason = endings.WITHDRAWN if withdrawn else endings.DENIED_BY_OWNER
+    _end(reservation, ReservationState.DENIED, effects, decision=said, reason=reason)
 
 
 def expire(reservation: Reservation, confirmation: Confirmation, effects: Effects) -> None:
@@ -113,7 +120,7 @@ def refuse(reservation: Reservation, decision: dict[str, object], effects: Effec
     confirmation = confirmation_of(reservation)
     rows.move(confirmation, ConfirmationState.DENIED, {"reason": "a policy denies it by now"})
     rows.tell(effects, confirmation, "denied")
-    _end(reservation, ReservationState.DENIED, effects, decision=decision, reason="denied")
+    _end(reservation, ReservationState.DENIED, effects, decision=decision, reason=endings.DENIED)
 
 
 def _end(

@@ -109,7 +109,8 @@ def _refuse(
         said = {"reason": " ".join(reason.split()), **_by(caller, confirmation)}
         rows.move(confirmation, ConfirmationState.DENIED, said)
         if reservation is not None:
-            creating.deny(reservation, confirmation, effects)
+            withdrawn = before == ConfirmationState.APPROVED
+            creating.deny(reservation, confirmation, effects, withdrawn=withdrawn)
         rows.tell(effects, confirmation, "denied")
 
     same = (ConfirmationState.DENIED,)

@@ -32,6 +32,11 @@ def get(caller: Caller, confirmation_id: str) -> Confirmation:
     return found
 
 
+def seen(caller: Caller, confirmation_id: str | None) -> Confirmation | None:
+    """The same, where it is there and for the caller to see."""
+    return None if confirmation_id is None else visible(caller).filter(pk=confirmation_id).first()
+
+
 def sees(caller: Caller, confirmation_id: str | None) -> bool:
     """Whether it is there, and for the caller to see; no statement where nobody was asked."""
     return confirmation_id is not None and visible(caller).filter(pk=confirmation_id).exists()

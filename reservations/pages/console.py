@@ -194,6 +194,7 @@ def status(request: HttpRequest, visitor: Visitor, reservation_id: str) -> HttpR
 
 def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presentation.Page:
     row, shown = queries.look(visitor.caller, reservation_id)
+    asked = lookups.seen(visitor.caller, shown.confirmation_id)
     return presentation.page(
         shown,
         Life(row.placed_at, row.bound_at, row.ended_at),
@@ -202,7 +203,8 @@ def _page(request: HttpRequest, visitor: Visitor, reservation_id: str) -> presen
         zone=visitor.zone,
         origin=request.build_absolute_uri("/").rstrip("/"),
         shares=visitor.caller.role == "admin" or row.owner_id == visitor.caller.account_id,
-        sees_ask=lookups.sees(visitor.caller, shown.confirmation_id),
+        sees_ask=asked is not None,
+        answer="" if asked is None else asked.reason,
     )
 
 

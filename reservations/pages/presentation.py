@@ -139,11 +139,12 @@ def page(
     origin: str,
     shares: bool,
     sees_ask: bool,
+    answer: str = "",
 ) -> Page:
     """All of a reservation's page; ``origin`` is the address the API is reached at.
 
     ``shares`` says whether who looks could share it; ``sees_ask``, whether they may read what its
-    owner was asked.
+    owner was asked; and ``answer`` is why the owner refused that, for who may read it.
     """
     ask_href = confirmation_href(shown) if sees_ask else ""
     state = shown.state
@@ -161,7 +162,7 @@ def page(
         conditions=tuple(_condition(c, now, zone) for c in shown.conditions),
         bindings=tuple(_bindings(shown, names)),
         binding_hint=_hint(shown),
-        facts=tuple(_facts(shown, names, now, zone, ask_href)),
+        facts=tuple(_facts(shown, names, now, zone, ask_href=ask_href, answer=answer)),
         calls=tuple(commands.calls(shown, pool, origin)),
         standing=waiting_page.standing(shown.waiting, now=now, zone=zone),
         status_href=_href("reservation-status", shown),
@@ -316,7 +317,7 @@ def _bindings(shown: Reservation, names: Names) -> list[Binding]:
 
 
 def _facts(
-    shown: Reservation, names: Names, now: datetime, zone: tzinfo, ask_href: str
+    shown: Reservation, names: Names, now: datetime, zone: tzinfo, *, ask_href: str, answer: str
 ) -> list[parts.Fact]:
     times, request = timing.of(shown), shown.request
     topologies = {line.get("topology") or "same-node" for line in request["devices"]}
@@ -339,7 +340,7 @@ def _facts(
         parts.Fact("Series", *_series(shown)),
         parts.Fact("Reserved by", asker(shown, names), ask_href),
         parts.Fact("Shared with", _people(shown.users, names)),
-        parts.Fact("Ended because", endings.in_words(shown.reason)),
+        _ended(shown, names, answer, ask_href),
         parts.Fact("Key", shown.idempotency_key),
         parts.Fact("Version", str(shown.version)),
     ]
@@ -347,6 +348,16 @@ def _facts(
         change = moments.clock_change(times.start, times.end, zone=zone)
         facts.append(parts.Fact("Clocks", change))
     return [fact for fact in facts if fact.value]
+
+
+def _ended(shown: Reservation, names: Names, answer: str, ask_href: str) -> parts.Fact:
+    """Why it is over; where its owner refused what an agent asked for: who, why, and where."""
+    if shown.reason not in endings.BY_OWNER:
+        return parts.Fact("Ended because", endings.in_words(shown.reason))
+    owner = names.owners.get(shown.owner_identity_id, "its owner")
+    did = endings.in_words(shown.reason).removeprefix("its owner ")
+    why = f": {answer}" if answer else ""
+    return parts.Fact("Ended because", f"{owner} {did}{why}", ask_href)
 
 
 def asker(shown: Reservation | Series, names: Names) -> str:

@@ -42,7 +42,7 @@ SELECT count(*) = 1 AS recorded FROM fed;
 
 -- name: find
 -- What a key already reached.
-SELECT state, request_hash, host_share, decision ->> 'message'
+SELECT state, request_hash, host_share, decision ->> 'message', reason, confirmation_id
 FROM reservations
 WHERE id = %(id)s;
 

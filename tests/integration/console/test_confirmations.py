@@ -104,6 +104,30 @@ def test_an_approval_is_withdrawn_by_its_button(alice, agent):
     assert "not today" in text(withdrawn)
     assert f"/confirmations/{confirmation.pk}/withdraw" not in withdrawn.content.decode()
     assert Reservation.objects.get().state == "denied"
+    own = text(alice.get(f"/reservations/{confirmation.resource_id}"))
+    assert "Its owner withdrew the approval before it was used" in own
+    assert own.count("Withdrawn") >= 3, "in its title, by its name and as its last step"
+    assert "Denied" not in own
+
+
+def test_a_denied_reservation_says_who_denied_it_and_why_to_whom_it_concerns():
+    agent, pool = delegates.agent("bob", CREATE), make.pool()
+    confirmation = ask(agent, pool)
+    deciding.deny(cast.caller("bob"), confirmation_id=confirmation.pk, reason="tomorrow, please")
+    path = f"/reservations/{confirmation.resource_id}"
+    for who in ("alice", "bob"):
+        page = cast.session(who).get(path).content.decode()
+        assert (
+            f'<a href="/confirmations/{confirmation.pk}">bob denied it: tomorrow, please</a>'
+            in page
+        )
+        assert "policy" not in page.partition("The same over the API")[0]
+    carol = cast.session("carol").get(path).content.decode()
+    assert "<dd>bob denied it</dd>" in carol
+    assert "tomorrow" not in carol
+    with pytest.raises(errors.AccessDenied) as refused:
+        admission.admit(agent.caller, make.request(agent.caller, pool), idempotency_key="k")
+    assert refused.value.details["confirmationId"] == confirmation.pk
 
 
 def test_where_nothing_waits_it_says_how_to_let_a_program_act(alice):

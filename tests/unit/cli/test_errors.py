@@ -74,6 +74,13 @@ def test_an_occurrence_that_has_begun_is_looked_at_by_itself() -> None:
     assert explaining.advice(error) == ["See its state: better-compute get rsv_2"]
 
 
+def test_what_a_person_refused_their_agent_is_no_policy() -> None:
+    error = failures.AccessDenied("The person …", details={"confirmationId": "cnf_1"})
+    (told,) = explaining.advice(error)
+    assert "better-compute confirmations show cnf_1" in told
+    assert "admin" not in told
+
+
 def test_a_limit_of_a_pool_is_no_policy_of_the_tenant() -> None:
     """By what the server answers: admission says which bounds of the pool were broken."""
     limits = {"poolLimits": ["duration at most 1 d"]}
