@@ -1,17 +1,34 @@
 """`better-compute confirmations list | show | approve | deny | withdraw`: what agents ask you."""
 
-import click
+import contextlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from bettercompute.cli import completing, listing, readers
+import click
+from pydantic import ValidationError
+
+from bettercompute.cli import completing, confirmation_views, listing, readers
 from bettercompute.cli import session as sessions
+from bettercompute.cli.confirmation_views import About
 from bettercompute.cli.groups import Collection
-from bettercompute.cli.output import Cell, Shown, Table, facts
+from bettercompute.cli.output import Format
 from bettercompute.cli.session import Session
 from bettercompute.cli.views import Reader
+from bettercompute.client.failures import ClientError
 from bettercompute.states import ConfirmationState as S
+from bettercompute.wire.capacity import QuotaAfter
 from bettercompute.wire.confirmations import Confirmation
+from bettercompute.wire.reservations import Reservation, ReservationRequest
 
-_COLOURS = {S.OPEN: "yellow", S.APPROVED: "cyan", S.USED: "green", S.DENIED: "red"}
+if TYPE_CHECKING:
+    from bettercompute.client.blocking import Client
+
+RESERVATION = "rsv_"
+#: Of how many of a list their reservation is read, to say what it is.
+NAMED_MAX = 20
+
 _NEXT = {
     S.OPEN: "Answer it: better-compute confirmations approve {0}, or deny {0} --reason …",
     S.APPROVED: (
@@ -48,7 +65,8 @@ def list_(session: Session, *, everything: bool, tenant_wide: bool, limit: int) 
             page_size=listing.page_size(limit),
         )
         found, more = listing.beginning(every, limit)
-    session.out.show(_table(found, readers.here(), more=more))
+        reader, about = _known(session, client, found, most=NAMED_MAX)
+    session.out.show(confirmation_views.several(found, about, reader, more=more))
     listing.hint(session, limit, more=more)
 
 
@@ -59,7 +77,7 @@ def show(session: Session, *, confirmation_id: str) -> None:
     """Show what an agent asks for, and what was answered."""
     with session.client() as client:
         found = client.confirmations.get(confirmation_id)
-    _show(session, found)
+        _show(session, client, found)
 
 
 @confirmations.command()
@@ -69,7 +87,7 @@ def approve(session: Session, *, confirmation_id: str) -> None:
     """Let the agent do it, once: it is done when the agent sends its call again."""
     with session.client() as client:
         found = client.confirmations.approve(confirmation_id)
-    _show(session, found)
+        _show(session, client, found)
 
 
 @confirmations.command()
@@ -80,7 +98,7 @@ def deny(session: Session, *, confirmation_id: str, reason: str) -> None:
     """Refuse it, and tell the agent why."""
     with session.client() as client:
         found = client.confirmations.deny(confirmation_id, reason=reason)
-    _show(session, found)
+        _show(session, client, found)
 
 
 @confirmations.command()
@@ -91,40 +109,40 @@ def withdraw(session: Session, *, confirmation_id: str, reason: str) -> None:
     """Take back an approval that the agent has not used: it is denied from then on."""
     with session.client() as client:
         found = client.confirmations.withdraw(confirmation_id, reason=reason)
-    _show(session, found)
+        _show(session, client, found)
 
 
-def _show(session: Session, found: Confirmation) -> None:
-    reader = readers.here()
-    lines: list[str | Table] = [f"{found.id}  {found.state}"]
-    lines += facts(
-        [
-            ("Wants to", found.summary),
-            ("Agent", f"{found.agent}, for {found.username}"),
-            ("About", found.resource_id),
-            ("Asked", reader.moment(found.asked_at)),
-            ("Until", reader.moment(found.expires_at)),
-            ("Decided", reader.moment(found.decided_at)),
-            ("Because", found.reason or ""),
-        ]
-    )
-    session.out.show(Shown(document=found, ids=[found.id], human=lines))
+def _show(session: Session, client: "Client", found: Confirmation) -> None:
+    reader, about = _known(session, client, [found], most=1)
+    if found.state is S.OPEN and "request" in found.asked and session.out.format is Format.TABLE:
+        about = replace(about, quotas=_quotas(client, found))
+    session.out.show(confirmation_views.one(found, about, reader))
     if found.state in _NEXT:
         session.out.note(_NEXT[found.state].format(found.id))
 
 
-def _table(found: list[Confirmation], reader: Reader, *, more: bool) -> Shown:
-    rows = [
-        (
-            each.id,
-            Cell(str(each.state), _COLOURS.get(each.state)),
-            each.agent,
-            each.summary,
-            reader.moment(each.expires_at),
-        )
-        for each in found
-    ]
-    table = Table(("ID", "STATE", "AGENT", "WANTS TO", "UNTIL"), rows, "Nothing awaits you.")
-    return Shown(
-        document={"items": found, "more": more}, ids=[each.id for each in found], human=[table]
-    )
+def _known(
+    session: Session, client: "Client", found: Iterable[Confirmation], *, most: int
+) -> tuple[Reader, About]:
+    """What who reads calls things, and what these are about; ids and "it" do where no one reads."""
+    reader = readers.with_pools(session, client)
+    if session.out.format is not Format.TABLE:
+        return reader, About()
+    asked = [each for each in found if each.resource_id.startswith(RESERVATION)]
+    known: dict[str, Reservation] = {}
+    for resource_id in list(dict.fromkeys(each.resource_id for each in asked))[:most]:
+        with contextlib.suppress(ClientError):
+            known[resource_id] = client.reservations.get(resource_id)
+    if any(each.asked.get("users") for each in asked):
+        reader = readers.with_people(client, reader)
+    return reader, About(known)
+
+
+def _quotas(client: "Client", found: Confirmation) -> Sequence[QuotaAfter]:
+    """What the tenant would hold once it is done; nothing where that cannot be said."""
+    request = {**found.asked["request"], "tenantId": found.tenant_id}
+    try:
+        asked = ReservationRequest.model_validate_json(json.dumps(request))
+        return client.capacity.preview(asked).quota_after
+    except (ClientError, ValidationError):
+        return ()

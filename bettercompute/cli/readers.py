@@ -42,6 +42,11 @@ def of_one(session: Session, client: "Client", found: Reservation) -> Reader:
     reader = with_pools(session, client)
     if not found.users or session.out.format is not Format.TABLE:
         return reader
+    return with_people(client, reader)
+
+
+def with_people(client: "Client", reader: Reader) -> Reader:
+    """The same with the names of the tenant's members, where they can be read."""
     try:
         names = {member.account_id: member.username for member in client.members()}
     except ClientError:

@@ -102,11 +102,11 @@ def _details(found: Reservation, reader: Reader) -> list[str | Table]:
         [
             ("Pool", reader.pool(found.pool_id)),
             ("Devices", devices(found.request, reader.devices.get(found.pool_id, ()))),
-            ("When", _when_in_full(found, reader)),
+            ("When", when_in_full(found, reader)),
             ("Lease", _lease(found, reader)),
             ("Host share", _host_share(found.host_share)),
             ("Nodes", ", ".join(map(_node, found.allocations))),
-            ("Cost", _cost(found)),
+            ("Cost", cost(found)),
             ("Shared with", ", ".join(reader.people.get(each, each) for each in found.users)),
             ("Asked by", f"agent {found.agent}" if found.agent else ""),
             ("Series", found.series_id or ""),
@@ -151,7 +151,8 @@ def _when(found: Reservation, reader: Reader) -> str:
     return reader.window(found.during.start, found.during.end)
 
 
-def _when_in_full(found: Reservation, reader: Reader) -> str:
+def when_in_full(found: Reservation, reader: Reader) -> str:
+    """Its window, or for how long it is asked."""
     if found.during is None:
         return f"{_asked_length(found)}, as soon as it is placed"
     return reader.window_in_full(found.during.start, found.during.end)
@@ -177,7 +178,8 @@ def _host_share(share: Mapping[str, int]) -> str:
     return ", ".join(words) + (" per node" if words else "")
 
 
-def _cost(found: Reservation) -> str:
+def cost(found: Reservation) -> str:
+    """GPU-hours, and their price where the pool has one."""
     hours = f"{found.quote.gpu_hours:g} GPU-hours"
     price = found.quote.price
     return f"{hours}, {price} {found.quote.currency or ''}".rstrip() if price else hours

@@ -7,13 +7,14 @@ from datetime import datetime, tzinfo
 from django.urls import reverse
 
 from bettercompute import clock
-from bettercompute.pages import moments, parts, spans
+from bettercompute.pages import moments, parts, questions, spans
 from bettercompute.pages.chips import Chip
+from bettercompute.pages.questions import Told
 from bettercompute.states import ConfirmationState as S
 from bettercompute.wire.reservations import Reservation as Shown
 from pools import presentation as pools
 from pools.quota import Usage
-from reservations.confirming import rows, words
+from reservations.confirming import rows
 from reservations.models import Confirmation
 from reservations.pages import presentation
 from reservations.pages.presentation import Names
@@ -24,15 +25,6 @@ CHIPS: Mapping[S, Chip] = {
     S.USED: Chip("Done", "green", "The agent did it, once."),
     S.DENIED: Chip("Denied", "red", "The agent was told so."),
     S.EXPIRED: Chip("Expired", "grey", "Nobody answered, or the agent did not return, in time."),
-}
-
-
-#: What an approval comes to, where that is not plain from what is asked.
-_MEANS: Mapping[str, str] = {
-    "release": "What runs on it stops, and its devices go to others.",
-    "cancel": "It never starts, and its devices go to others.",
-    "share": "Exactly these people, besides its owner, see it and use its devices.",
-    "cancel-series": "What has not begun never starts, and its devices go to others.",
 }
 
 
@@ -150,8 +142,8 @@ def _title(confirmation: Confirmation, about: About, *, now: datetime, zone: tzi
     shown, names = about.shown, about.names
     pool = "" if shown is None else names.pools.get(shown.pool_id, shown.pool_id)
     thing = "the series" if shown is None else f"{presentation.what(shown, names)} in {pool}"
-    told = words.Told(instant=instant, thing=thing, pool=pool, people=names.owners)
-    return words.summary(confirmation.asked, told)
+    told = Told(instant=instant, thing=thing, pool=pool, people=names.owners)
+    return questions.summary(confirmation.asked, told)
 
 
 def _href(verb: str, confirmation: Confirmation) -> str:
@@ -183,7 +175,7 @@ def _facts(
     facts.append(parts.Fact("Because", confirmation.reason))
     if is_open:
         until = moments.text(confirmation.expires_at, now=now, zone=zone)
-        facts.append(parts.Fact("If approved", _MEANS.get(confirmation.asked["verb"], "")))
+        facts.append(parts.Fact("If approved", questions.MEANS.get(confirmation.asked["verb"], "")))
         facts.append(parts.Fact("Without an answer", f"It lapses {until}, and nothing is done."))
     return [fact for fact in facts if fact.value]
 

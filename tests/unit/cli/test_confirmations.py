@@ -1,5 +1,6 @@
 """An agent at the command line: it asks, waits, and goes on with the same request."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from bettercompute.client.calls import Answer
 from tests.support import answers
 from tests.support.wire_server import WireServer
 from tests.unit.cli.conftest import Run, Serve
-from tests.unit.cli.test_reserving import CREATE, MAIN, POOLS, RESERVE, in_turn, shown
+from tests.unit.cli.test_reserving import CREATE, MAIN, ONE, POOLS, RESERVE, in_turn, plain, shown
 
 pytestmark = pytest.mark.rule("R36", "A8")
 
@@ -23,7 +24,7 @@ def refused() -> Answer:
     return answers.answer({**problem, "details": details}, 403)
 
 
-def confirmation(state: str, *, reason: str | None = None) -> Answer:
+def confirmation(state: str, **changes: Any) -> Answer:
     return answers.answer(
         {
             "id": "cnf_1",
@@ -37,12 +38,13 @@ def confirmation(state: str, *, reason: str | None = None) -> Answer:
             "summary": "Reserve 2 GPUs for 8h, as soon as it fits",
             "asked": {"verb": "create"},
             "state": state,
-            "reason": reason,
+            "reason": None,
             "askedAt": answers.NOW_MS,
             "expiresAt": answers.NOW_MS + 1_800_000,
             "decidedAt": None,
             "decidedBy": None,
             "version": 1,
+            **changes,
         }
     )
 
@@ -109,3 +111,43 @@ def test_the_same_command_says_what_was_answered_meanwhile(
     assert len(server.received) == looked + 1, "what is not told is not asked"
     assert run(*RESERVE).code == Exit.DENIED
     assert len(set(keys(server))) == 1
+
+
+def test_what_is_asked_is_shown_with_its_pool_its_cost_and_moments_by_ones_own_clock(
+    run: Run, serve: Serve
+) -> None:
+    until = answers.NOW_MS + 10 * answers.HOUR_MS
+    asked = confirmation("open", summary="…", asked={"verb": "extend", "until": until})
+    every = answers.answer({"items": [json.loads(asked.body)], "nextCursor": None})
+    serve({POOLS: MAIN, ASKED: asked, ("GET", "/confirmations"): every, ONE: shown("active")})
+    wish = "Extend 2 × H100 in main until today 20:00"
+    assert wish in plain(run("confirmations").out)
+    lines = plain(run("confirmations", "show", "cnf_1").out).splitlines()
+    assert f"  Wants to   {wish}" in lines
+    assert "  Pool       main" in lines
+    assert "  Cost       16 GPU-hours" in lines
+    assert "  Longer by  2 h, 4 GPU-hours more" in lines
+
+
+def test_a_create_is_shown_with_what_the_tenant_would_hold_then(run: Run, serve: Serve) -> None:
+    waiting = answers.reservation("awaiting-confirmation")
+    asked = confirmation("open", asked={"verb": "create", "request": waiting["request"]})
+    after = answers.preview(quotaAfter=[{"resource": "gpuMilli", "used": 28_000, "max": 256_000}])
+    preview = ("POST", "/capacity/preview")
+    serve({POOLS: MAIN, ASKED: asked, ONE: answers.answer(waiting), preview: answers.answer(after)})
+    told = plain(run("confirmations", "show", "cnf_1").out)
+    assert "  Quota then  28 of 256 GPUs\n" in told
+    assert "Reserve 2 GPUs in main for 8h, as soon as it fits" in told
+
+
+def test_what_is_released_says_what_that_means_and_a_program_costs_no_second_call(
+    run: Run, serve: Serve
+) -> None:
+    asked = confirmation("open", asked={"verb": "release"})
+    server = serve({POOLS: MAIN, ASKED: asked, ONE: shown("active")})
+    told = plain(run("confirmations", "show", "cnf_1").out)
+    assert "Release 2 × H100 in main now" in told
+    assert "What runs on it stops" in told
+    before = len(server.received)
+    assert run("confirmations", "show", "cnf_1", "--json").code == 0
+    assert len(server.received) == before + 1

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bettercompute.pages.questions import Told
 from reservations.confirming import words
-from reservations.confirming.words import Told
 
 NAMED = Told(
     instant=lambda milliseconds: f"@{milliseconds}",
