@@ -20,6 +20,7 @@ UNITS: Mapping[str, Unit] = {
     "gpuMilli": Unit("GPU", "GPUs", 1_000),
     "vcpu": Unit("CPU", "CPUs"),
     "memoryGiB": Unit("GiB of memory", "GiB of memory"),
+    "hugepages1Gi": Unit("huge page of 1 GiB", "huge pages of 1 GiB"),
 }
 
 
@@ -42,3 +43,13 @@ def text(resource: str, amount: int) -> str:
     if unit is None:
         return f"{number(resource, amount)} {resource}"
     return f"{number(resource, amount)} {unit.one if amount == unit.parts else unit.several}"
+
+
+def of(resource: str) -> Unit:
+    """What a resource is counted in."""
+    return UNITS.get(resource, Unit(resource, resource))
+
+
+def counted(unit: Unit, amount: int) -> str:
+    """``1 CPU``, ``1,000 CPUs``: so many whole ones."""
+    return f"{amount:,} {unit.one if amount == 1 else unit.several}"

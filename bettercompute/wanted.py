@@ -6,6 +6,8 @@ The same words wherever a request is told: in lists, in a confirmation, in why i
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from bettercompute.units import Unit
+
 #: Conditions on devices and their nodes: terms, or short for equalities (R2).
 Selector: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 ModelOf: TypeAlias = Callable[[str], str]
@@ -33,26 +35,32 @@ def line(asked: Mapping[str, Any], *, model_of: ModelOf = lambda _: "") -> str:
 
 def devices(kind: str, number: str | int, *, profile: str = "", model: str = "") -> str:
     """``4 GPUs``, ``1 MIG 1g.10gb instance``, ``2 GPU slots``; of a model, ``4 × H100``."""
-    one = str(number) == "1"
     if model:
-        return " ".join(
-            filter(None, [f"{number} × {model}", profile, "slot" if kind == "gpu.slot" else ""])
-        )
+        slot = "slot" if kind == "gpu.slot" else ""
+        return " ".join(filter(None, [f"{number} × {model}", profile, slot]))
+    counted = unit(kind, profile)
+    return f"{number} {counted.one if str(number) == '1' else counted.several}"
+
+
+def unit(kind: str, profile: str = "") -> Unit:
+    """What devices of a class are counted in."""
     match kind:
         case "gpu.mig":
-            instance = "instance" if one else "instances"
-            return " ".join(filter(None, [f"{number} MIG", profile, instance]))
+            one = " ".join(filter(None, ["MIG", profile, "instance"]))
         case "gpu.slot":
-            return f"{number} GPU slot{'' if one else 's'}"
+            one = "GPU slot"
         case _:
-            return f"{number} GPU{'' if one else 's'}"
+            one = "GPU"
+    return Unit(one, f"{one}s")
 
 
 def term(key: str, op: str, values: Iterable[object]) -> str:
-    """``model H100 or H200``, ``80 GiB or more``, ``label zone other than eu``."""
+    """``model H100 or H200``, ``80 GiB or more``, ``label zone=eu``."""
     told = " or ".join(map(str, values))
     if key == _MEMORY:
         told = f"{told} GiB"
+    if key not in (*_DEVICE_KEYS, _MEMORY) and op in ("=", "in"):
+        return f"label {key}={told}"
     subject = "" if key == _MEMORY else _DEVICE_KEYS.get(key, f"label {key}")
     if op == "!=":
         told = f"other than {told}"

@@ -5,7 +5,7 @@ exactly these or finds them gone. Not to be confused with the offer of a pool to
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 
@@ -33,10 +33,16 @@ SWEEP_MAX = 10_000
 
 IN_TURN = "this pool places requests in turn; a preview says what would fit"
 
+#: What is said of the first of its kind, of what is as good, and of what comes next.
 _WHY = {
-    OfferKind.SOONEST: ("starts soonest", "starts next"),
-    OfferKind.CHEAPEST: ("costs least", "costs little more"),
-    OfferKind.LONGEST: ("lasts longest", "lasts next longest"),
+    OfferKind.SOONEST: ("starts soonest", "starts as soon", "starts next"),
+    OfferKind.CHEAPEST: ("costs least", "costs no more", "costs little more"),
+    OfferKind.LONGEST: ("lasts longest", "lasts as long", "lasts next longest"),
+}
+_MEASURED: Mapping[OfferKind, Callable[[Way], int]] = {
+    OfferKind.SOONEST: lambda way: way.start_ms,
+    OfferKind.CHEAPEST: lambda way: way.cost,
+    OfferKind.LONGEST: lambda way: -way.length_ms,
 }
 
 
@@ -225,15 +231,21 @@ def _make(caller: Caller, access: PoolAccess, ranked: Sequence[Ranked]) -> list[
         seconds=GOOD_FOR.total_seconds(),
     )
     expires: dict[str, datetime] = dict(rows)
-    return [_answered(offer_id, each, expires[offer_id]) for offer_id, each in made.items()]
+    ways = [each.way for each in ranked]
+    return [
+        _answered(offer_id, each, ways=ways, expires_at=expires[offer_id])
+        for offer_id, each in made.items()
+    ]
 
 
-def _answered(offer_id: str, ranked: Ranked, expires_at: datetime) -> wire.CapacityOffer:
+def _answered(
+    offer_id: str, ranked: Ranked, *, ways: Sequence[Way], expires_at: datetime
+) -> wire.CapacityOffer:
     way = ranked.way
     return wire.CapacityOffer(
         id=offer_id,
         kinds=list(ranked.kinds),
-        why=_why(ranked),
+        why=why(ranked, ways),
         during=Window(start=way.start_ms, end=way.start_ms + way.length_ms),
         request=way.request.document,
         nodes=[
@@ -245,10 +257,19 @@ def _answered(offer_id: str, ranked: Ranked, expires_at: datetime) -> wire.Capac
     )
 
 
-def _why(ranked: Ranked) -> str:
-    words = [_WHY[kind][0 if ranked.best else 1] for kind in ranked.kinds]
+def why(ranked: Ranked, ways: Sequence[Way]) -> str:
+    """What speaks for it among these ways: ``Starts soonest and lasts as long.``"""
+    words = [_WHY[kind][_place(ranked, kind, ways)] for kind in ranked.kinds]
     told = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     return f"{told[:1].upper()}{told[1:]}."
+
+
+def _place(ranked: Ranked, kind: OfferKind, ways: Sequence[Way]) -> int:
+    """0: the first of its kind; 1: as good as that; 2: the next."""
+    measured = _MEASURED[kind]
+    if ranked.best:
+        return 0
+    return 1 if measured(ranked.way) == min(map(measured, ways)) else 2
 
 
 def _plan(request: NormalisedRequest, parts: Sequence[dict[str, object]]) -> Plan:

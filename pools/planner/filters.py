@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from bettercompute import units, wanted
 from bettercompute.states import NodeState
+from bettercompute.units import Unit
 from bettercompute.wire.capacity import Filter
 from bettercompute.wire.reservations import Topology
 from pools.planner import terms, topology
@@ -66,7 +68,7 @@ def rejection(
     """The first filter that a node which cannot serve the lines fails."""
     if not node.has_reported:
         return Rejection(Filter.STATE, "a node that has joined")
-    wanted = " + ".join(str(line) for line in lines)
+    asked = " + ".join(str(line) for line in lines)
     loose = [replace(line, topology=Topology.SAME_NODE, selector=()) for line in lines]
     plain = [replace(line, topology=Topology.SAME_NODE) for line in lines]
     cards = [
@@ -89,7 +91,7 @@ def rejection(
                 return found
         return None
 
-    few = Rejection(Filter.CLASS, wanted, most=_by_kind(node, lines))
+    few = Rejection(Filter.CLASS, asked, most=_by_kind(node, lines))
     others = Rejection(Filter.MODEL, _device_needs(cards), most=_by_model(node, lines))
     drivers = Rejection(Filter.MODEL, _device_needs(lines))  # another may be installed any day
     return (
@@ -100,9 +102,9 @@ def rejection(
         or _shut(node, demand)
         or first_failed(
             [
-                (plain, _healthy, None, Rejection(Filter.STATE, f"{wanted} healthy")),
-                (lines, _healthy, None, Rejection(Filter.TOPOLOGY, wanted)),
-                (lines, _free, None, Rejection(Filter.BUSY, f"{wanted} free")),
+                (plain, _healthy, None, Rejection(Filter.STATE, f"{asked} healthy")),
+                (lines, _healthy, None, Rejection(Filter.TOPOLOGY, asked)),
+                (lines, _free, None, Rejection(Filter.BUSY, f"{asked} free")),
                 (
                     lines,
                     _free,
@@ -111,7 +113,7 @@ def rejection(
                 ),
             ]
         )
-        or Rejection(Filter.BUSY, f"{wanted} free")  # nothing but that it was excluded
+        or Rejection(Filter.BUSY, f"{asked} free")  # nothing but that it was excluded
     )
 
 
@@ -156,7 +158,7 @@ def _unfit(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | Non
 def _mislabelled(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection | None:
     for key in _needed_system_labels(node, demand):
         if node.label(key) is None:
-            return Rejection(Filter.LABELS, f"{key}=*")
+            return Rejection(Filter.LABELS, wanted.term(key, "exists", ()))
     for term in label_terms(lines):
         if not terms.label_holds(term, node):
             return Rejection(Filter.LABELS, str(term))
@@ -173,7 +175,7 @@ def _too_small(node: Node, lines: Sequence[Line], demand: Demand) -> Rejection |
     }
     if not lacking:
         return None
-    most = {name: node.capacity.get(name, 0) for name in lacking}
+    most = {units.of(name): node.capacity.get(name, 0) for name in lacking}
     return Rejection(Filter.CAPABILITY, f"a host with {_told(lacking)}", most=most)
 
 
@@ -184,16 +186,16 @@ def devices_of(node: Node, line: Line) -> int:
     )
 
 
-def _by_kind(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
-    return {f"× {line.kind}": devices_of(node, line) for line in lines}
+def _by_kind(node: Node, lines: Sequence[Line]) -> Mapping[Unit, int]:
+    return {line.unit: devices_of(node, line) for line in lines}
 
 
-def _by_model(node: Node, lines: Sequence[Line]) -> Mapping[str, int]:
+def _by_model(node: Node, lines: Sequence[Line]) -> Mapping[Unit, int]:
     """What there is of the classes asked for, by model."""
-    found: Counter[str] = Counter()
+    found: Counter[Unit] = Counter()
     for cell in node.cells:
         if any(topology.matches(line, cell, with_selector=False) for line in lines):
-            found[f"× {cell.model}"] += cell.total
+            found[Unit(f"× {cell.model}", f"× {cell.model}")] += cell.total
     return found
 
 
@@ -251,4 +253,6 @@ def _amounts_text(lines: Sequence[Line], demand: Demand) -> str:
 
 
 def _told(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items()) if amount)
+    return ", ".join(
+        units.counted(units.of(name), amount) for name, amount in sorted(amounts.items()) if amount
+    )

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bettercompute.units import Unit
 from bettercompute.wire.capacity import Filter
 from bettercompute.wire.reservations import GangTopology
 from pools.planner import filters, gangs, packing, reasons, shapes, spread, topology
@@ -151,7 +152,7 @@ def _explain(
         rejected += refused
         there_are = _in_all(line, one, everything, demand)
         if there_are < line.minimum and all(shape.sample.has_reported for shape in everything):
-            most = {f"× {line.kind}": there_are}
+            most = {line.unit: there_are}
             rejected.append((reasons.Rejection(Filter.CLASS, str(line), most=most), []))
         elif fitting:
             too_few = reasons.Rejection(Filter.BUSY, f"{line} free")
@@ -205,7 +206,7 @@ def _too_few(
     if could >= demand.gang.nodes:
         return None
     needs = f"{demand.gang.nodes} nodes at once"
-    return reasons.Rejection(Filter.GANG, needs, most={"of them": could})
+    return reasons.Rejection(Filter.GANG, needs, most={Unit("of them", "of them"): could})
 
 
 def _in_all(line: Line, one: Combination, everything: Sequence[Shape], demand: Demand) -> int:

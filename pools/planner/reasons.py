@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bettercompute import units
+from bettercompute.units import Unit
 from bettercompute.wire import reasons as wire
 from bettercompute.wire.reasons import Filter
 
@@ -56,14 +58,14 @@ class Rejection:
     needs: str
     until_ms: int | None = None
     #: what there is of each that is too little, even with nothing booked; None: it may be enough
-    most: Mapping[str, int] | None = None
+    most: Mapping[Unit, int] | None = None
 
 
 def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ...]:
     """Reasons by filter and need, with how many nodes and some of their names."""
     names: dict[tuple[Filter, str], list[str]] = {}
     ends: dict[tuple[Filter, str], int] = {}
-    most: dict[tuple[Filter, str], dict[str, int]] = {}
+    most: dict[tuple[Filter, str], dict[Unit, int]] = {}
     for rejection, nodes in rejections:
         key = rejection.filter, rejection.needs
         names.setdefault(key, []).extend(nodes)
@@ -86,10 +88,10 @@ def tally(rejections: Iterable[tuple[Rejection, list[str]]]) -> tuple[Reason, ..
     return tuple(sorted(found, key=_rank))
 
 
-def _told(most: Mapping[str, int], failed: Filter, nodes: Sequence[str]) -> str:
-    """``8 × gpu on a node``, or in the pool."""
-    amounts = sorted(most.items(), key=lambda each: (-each[1], each[0]))[:NAMED_MAX]
-    told = ", ".join(f"{amount} {name}" for name, amount in amounts) or "nothing"
+def _told(most: Mapping[Unit, int], failed: Filter, nodes: Sequence[str]) -> str:
+    """``8 GPUs on a node``, or in the pool."""
+    amounts = sorted(most.items(), key=lambda each: (-each[1], each[0].one))[:NAMED_MAX]
+    told = ", ".join(units.counted(unit, amount) for unit, amount in amounts) or "nothing"
     return f"{told} in the pool" if wire.of_pool(failed, len(nodes)) else f"{told} on a node"
 
 

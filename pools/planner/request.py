@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from bettercompute import units, wanted
+from bettercompute.units import Unit
 from bettercompute.wire.reservations import DeviceClass, GangTopology, Topology
 
 MIG_PARTS = 7  # R30: a MIG instance is worth a seventh of a GPU
@@ -43,11 +45,8 @@ class Term:
         return self.key in HARDWARE_KEYS
 
     def __str__(self) -> str:
-        """As people write it: ``model in H100|H200``."""
-        if self.op == "exists":
-            return f"{self.key}=*"
-        joined = "|".join(str(value) for value in self.values)
-        return f"{self.key} in {joined}" if self.op == "in" else f"{self.key}{self.op}{joined}"
+        """As people say it: ``model H100 or H200``."""
+        return wanted.term(self.key, self.op, self.values)
 
 
 HARDWARE_KEYS = ("model", "memoryGiB")
@@ -66,17 +65,17 @@ class Line:
     selector: tuple[Term, ...] = ()
 
     @property
-    def kind(self) -> str:
-        """``gpu`` or ``gpu.mig 1g.10gb``."""
-        return f"{self.device_class} {self.profile}".rstrip()
+    def unit(self) -> Unit:
+        """What its devices are counted in."""
+        return wanted.unit(self.device_class, self.profile)
 
     def __str__(self) -> str:
-        """As people write it: ``4 × gpu nvlink-all``."""
-        count = str(self.minimum) if self.minimum == self.maximum else f"{self.minimum}+"
-        words = [f"{count} × {self.kind}"]
-        if self.topology not in {Topology.SAME_NODE, Topology.ANY}:
-            words.append(self.topology)
-        return " ".join(word for word in words if word)
+        """As people say it: ``4 GPUs with nvlink-all``."""
+        number = units.counted(self.unit, self.minimum)
+        count = number if self.minimum == self.maximum else f"at least {number}"
+        if self.topology in {Topology.SAME_NODE, Topology.ANY}:
+            return count
+        return f"{count} with {self.topology}"
 
 
 Alternatives = tuple[Line, ...]

@@ -28,7 +28,7 @@ _REASONS: Mapping[Filter, tuple[str, str]] = {
     Filter.QUOTA: ("Your tenant’s quota has no room for it", "Ask for less, or release something."),
     Filter.BUDGET: ("The budget has no room for it", "Ask for less or for a shorter time."),
     Filter.CLASS: ("No node has so many such devices", "Ask for fewer, or choose another pool."),
-    Filter.MODEL: ("No device matches the selector", "Choose another pool."),
+    Filter.MODEL: ("No device is what was asked for", "Choose another pool."),
     Filter.TOPOLOGY: (
         "No node has that many so close together",
         "Loosen “Together on” or ask for fewer.",

@@ -109,7 +109,7 @@ def waiting(**changes: Any) -> dict[str, Any]:
     """Second in a line of three, behind one that asks for eight GPUs."""
     busy = {
         "filter": "busy",
-        "needs": "2 × gpu free",
+        "needs": "2 GPUs free",
         "nodes": 2,
         "samples": ["gpu-01"],
         "until": NOW_MS + HOUR_MS,

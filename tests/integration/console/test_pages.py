@@ -365,7 +365,7 @@ class TestThePreview:
     def test_what_can_never_fit_is_told_before_and_after_the_click(
         self, alice: Client, pool: Pool
     ) -> None:
-        told = "There is at most 8 × gpu on a node, even with nothing booked."
+        told = "There is at most 8 GPUs on a node, even with nothing booked."
         page = text(self.preview(alice, fill(pool, count="16")))
         assert "It can never fit here" in page
         assert told in page

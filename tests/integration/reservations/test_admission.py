@@ -157,11 +157,11 @@ def test_what_no_node_could_serve_is_told_so_at_once_and_waits_for_other_hardwar
 
     (why,) = waiting.conditions
     assert (waiting.state, why["type"], why["reason"]) == ("pending", "Unschedulable", "NeverFits")
-    assert "It needs 16 × gpu; there is at most 8 × gpu on a node" in why["message"]
+    assert "It needs 16 GPUs; there is at most 8 GPUs on a node" in why["message"]
     assert "counts against the quota" in why["message"]
     assert used() == 24_000
     (reason,) = queries.get(alice, waiting.pk).waiting.reasons
-    assert reason.most == "8 × gpu on a node"
+    assert reason.most == "8 GPUs on a node"
 
     make.node(pool, gpus=16, vcpu=400, memory_gib=4_100)
     make.look_at_pool(pool)

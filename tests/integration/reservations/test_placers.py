@@ -85,7 +85,7 @@ def test_what_does_not_fit_waits_with_the_reason_and_keeps_its_charge(placer):
     assert waiting.state == "pending"
     (why,) = waiting.conditions
     assert (why["type"], why["reason"]) == ("Unschedulable", "NoCapacity")
-    assert why["message"] == "1 node lacks 4 × gpu free (busy)."
+    assert why["message"] == "1 node lacks 4 GPUs free (busy)."
     assert queries.answer(waiting.pk).operation.state == "waiting"
     assert used() == 10_000
     assert told(waiting) == ["pending"]
@@ -184,7 +184,7 @@ def test_no_more_of_a_host_is_given_than_it_has(placer):
     first = ask(pool, resources={"vcpu": 150})
     second = ask(pool, resources={"vcpu": 50})
     assert states(first, second) == ["placed", "pending"]
-    assert "50 vcpu" in second.conditions[0]["message"]
+    assert "50 CPUs" in second.conditions[0]["message"]
     assert first.allocations.get().resources["vcpu"] == 150
 
 

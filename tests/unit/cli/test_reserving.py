@@ -269,12 +269,12 @@ class TestGet:
     def test_what_can_never_be_served_is_said_with_the_way_out(
         self, run: Run, serve: Serve
     ) -> None:
-        lacking = {"filter": "class", "needs": "16 × gpu", "nodes": 2, "samples": ["gpu-01"]}
-        reasons = [{**lacking, "most": "8 × gpu on a node"}]
+        lacking = {"filter": "class", "needs": "16 GPUs", "nodes": 2, "samples": ["gpu-01"]}
+        reasons = [{**lacking, "most": "8 GPUs on a node"}]
         waits = answers.waiting(reasons=reasons, earliestStart=None, earliestTestedAt=None)
         serve({POOLS: MAIN, CREATE: shown("pending", waiting=waits)})
         result = run(*RESERVE)
-        assert "16 × gpu (class on 2 nodes); there is at most 8 × gpu on a node" in result.out
+        assert "16 GPUs (class on 2 nodes); there is at most 8 GPUs on a node" in result.out
         assert "This pool can never serve it, even with nothing booked." in result.err
         assert "better-compute cancel rsv_first" in result.err
 

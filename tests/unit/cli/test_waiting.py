@@ -36,7 +36,7 @@ def test_get_says_its_place_what_blocks_it_and_when_it_could_start(run: Run, ser
     serve({POOLS: MAIN, ONE: pending()})
     assert plain(run("get", "rsv_first").out).endswith(
         "  In line         2 of 3, behind 8 GPUs\n"
-        "  Waits for       2 × gpu free (busy on 2 nodes, until today 11:00)\n"
+        "  Waits for       2 GPUs free (busy on 2 nodes, until today 11:00)\n"
         "  Earliest start  today 13:00, if nobody before it takes that\n"
         "  Last tried      today 09:00\n"
     )

@@ -42,3 +42,8 @@ def test_a_model_that_is_asked_for_comes_before_the_only_one_there_is():
     line = {"class": "gpu", "count": 1}
     assert wanted.line(line, model_of=lambda _: "H100") == "1 × H100"
     assert wanted.line({**line, "selector": asked}, model_of=lambda _: "H100") == "1 × A100"
+
+
+def test_a_condition_on_a_label_is_written_as_labels_are():
+    assert wanted.term("zone", "in", ["eu", "us"]) == "label zone=eu or us"
+    assert wanted.term("fast", "exists", ()) == "label fast"

@@ -117,7 +117,7 @@ def test_without_links_one_gpu_is_all_linked_and_two_are_not():
     alone = node(cell(4))
     assert placed(demand(line(1, topology=Topology.NVLINK_ALL)), alone)
     (reason,) = refused(demand(line(2, topology=Topology.NVLINK_ALL)), alone)
-    assert (reason.filter, reason.needs) == (Filter.TOPOLOGY, "2 × gpu nvlink-all")
+    assert (reason.filter, reason.needs) == (Filter.TOPOLOGY, "2 GPUs with nvlink-all")
 
 
 @pytest.mark.rule("R3")
@@ -213,7 +213,7 @@ def test_a_node_that_cannot_give_the_host_resources_is_no_fit():
     wanted = demand(line(2), resources={"vcpu": 16})
     assert placed(wanted, short, wide).parts[0].resources == {"vcpu": 16}
     (reason,) = refused(wanted, short)
-    assert (reason.filter, reason.needs) == (Filter.RESOURCES, "16 vcpu")
+    assert (reason.filter, reason.needs) == (Filter.RESOURCES, "16 CPUs")
 
 
 @pytest.mark.rule("R30", "R20")
@@ -222,7 +222,7 @@ def test_a_host_that_is_too_small_is_told_from_one_that_is_taken():
     small = node(cell(8), resources={"vcpu": 4}, capacity={"vcpu": 15})
     wanted = demand(line(2), resources={"vcpu": 16})
     found = [(reason.filter, reason.needs) for reason in refused(wanted, taken, small)]
-    assert found == [(Filter.RESOURCES, "16 vcpu"), (Filter.CAPABILITY, "a host with 16 vcpu")]
+    assert found == [(Filter.RESOURCES, "16 CPUs"), (Filter.CAPABILITY, "a host with 16 CPUs")]
 
 
 @pytest.mark.rule("R30")
@@ -253,7 +253,7 @@ def test_resources_are_booked_only_where_the_node_enforces_them():
     (reason,) = refused(demand(line(), resources={"vcpu": 8}), old)
     assert (reason.filter, reason.needs, reason.nodes) == (
         Filter.LABELS,
-        "bc.dev/cap.devices.limits=*",
+        "label bc.dev/cap.devices.limits",
         1,
     )
     assert placed(demand(line()), old)  # a plain hold books none and needs no capability
@@ -298,11 +298,11 @@ HOSTS = (
 @pytest.mark.parametrize(
     ("wanted", "most"),
     [
-        (demand(line(16)), "8 × gpu on a node"),
+        (demand(line(16)), "8 GPUs on a node"),
         (demand(line(2, selector=B200)), "8 × H100 on a node"),
-        (demand(line(2), resources={"vcpu": 65}, resources_asked=True), "64 vcpu on a node"),
+        (demand(line(2), resources={"vcpu": 65}, resources_asked=True), "64 CPUs on a node"),
         (demand(line(8), gang=Gang(2)), "1 of them in the pool"),
-        (demand(line(13, topology=Topology.ANY)), "12 × gpu in the pool"),
+        (demand(line(13, topology=Topology.ANY)), "12 GPUs in the pool"),
     ],
 )
 def test_what_no_state_of_the_pool_could_serve_is_told_the_most_there_is(wanted, most):
@@ -331,7 +331,7 @@ def test_nor_is_what_another_driver_could_serve():
     wanted = (*H100, Term("driver", ">=", (580,)))
     (reason,) = refused(demand(line(2, selector=wanted)), *HOSTS)
     assert (reason.filter, reason.most) == (Filter.MODEL, None)
-    assert reason.needs == "model=H100, driver>=580"
+    assert reason.needs == "model H100, driver 580 or later"
     found = refused(demand(line(16, selector=wanted)), *HOSTS)
     assert never([*map(answered, found)])
 
@@ -470,13 +470,13 @@ def test_each_node_is_counted_under_the_first_filter_it_fails():
     )
     found = {(r.filter, r.needs): (r.nodes, r.samples, r.until_ms) for r in reasons}
     assert found == {
-        (Filter.CLASS, "2 × gpu"): (1, ("few",), None),
-        (Filter.MODEL, "model=H100"): (1, ("other",), None),
-        (Filter.LABELS, "zone=a"): (1, ("elsewhere",), None),
+        (Filter.CLASS, "2 GPUs"): (1, ("few",), None),
+        (Filter.MODEL, "model H100"): (1, ("other",), None),
+        (Filter.LABELS, "label zone=a"): (1, ("elsewhere",), None),
         (Filter.STATE, "a node that is not cordoned"): (1, ("cordoned",), None),
         (Filter.STATE, "a node that is ready"): (1, ("gone",), None),
-        (Filter.STATE, "2 × gpu healthy"): (1, ("broken",), None),
-        (Filter.BUSY, "2 × gpu free"): (2, ("busier", "busy"), 500),
+        (Filter.STATE, "2 GPUs healthy"): (1, ("broken",), None),
+        (Filter.BUSY, "2 GPUs free"): (2, ("busier", "busy"), 500),
     }
     assert reasons[0].filter is Filter.BUSY, "what is nearest to fitting comes first"
 

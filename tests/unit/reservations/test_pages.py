@@ -141,9 +141,9 @@ class TestReasons:
         return f"{found.title}. {found.text}"
 
     def test_what_nodes_lack_is_said_as_what_they_would_need(self) -> None:
-        said = self.said(filter=Filter.BUSY, needs="2 × gpu free", nodes=4, samples=["gpu-01"])
+        said = self.said(filter=Filter.BUSY, needs="2 GPUs free", nodes=4, samples=["gpu-01"])
         assert said.startswith(
-            "Devices are booked in that window: 4 nodes. Needs 2 × gpu free. For instance gpu-01."
+            "Devices are booked in that window: 4 nodes. Needs 2 GPUs free. For instance gpu-01."
         )
 
     def test_what_a_policy_says_stands_for_itself(self) -> None:

@@ -64,10 +64,10 @@ def test_maintenance_is_told_from_a_cordon() -> None:
 
 
 def test_what_no_node_could_serve_is_told_the_most_there_is() -> None:
-    lacking = {"filter": "class", "needs": "16 × gpu", "nodes": 2, "samples": []}
-    (reason,) = told(reasons=[{**lacking, "most": "8 × gpu on a node"}]).reasons
+    lacking = {"filter": "class", "needs": "16 GPUs", "nodes": 2, "samples": []}
+    (reason,) = told(reasons=[{**lacking, "most": "8 GPUs on a node"}]).reasons
     assert reason.title == "No node has so many such devices: 2 nodes"
-    assert "There is at most 8 × gpu on a node, even with nothing booked." in reason.text
+    assert "There is at most 8 GPUs on a node, even with nothing booked." in reason.text
 
 
 def test_one_more_try_is_no_news() -> None:
