@@ -525,6 +525,7 @@ CREATE TABLE confirmations (
     decided_by_id text,
     tenant_id text NOT NULL,
     token_id text NOT NULL,
+    withdrawn boolean DEFAULT false NOT NULL,
     CONSTRAINT confirmations_pkey PRIMARY KEY (id),
     CONSTRAINT confirmation_decided_by_somebody CHECK (((NOT (state = ANY (ARRAY['approved'::text, 'used'::text]))) OR (decided_at IS NOT NULL))),
     CONSTRAINT confirmation_within_half_an_hour CHECK ((expires_at <= (asked_at + '00:30:00'::interval))),

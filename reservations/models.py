@@ -253,6 +253,7 @@ class Confirmation(models.Model):
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+"
     )
+    withdrawn = models.BooleanField(db_default=False, help_text="denied once approved")
     ended_at = models.DateTimeField(null=True, help_text="reached a terminal state")
     version = models.BigIntegerField(default=1)
 

@@ -28,7 +28,7 @@ class About:
 
 def one(found: Confirmation, about: About, reader: Reader) -> Shown:
     """One with all that is known of it."""
-    lines: list[str | Table] = [f"{found.id}  {found.state}"]
+    lines: list[str | Table] = [f"{found.id}  {_state(found)}"]
     lines += facts(
         [
             ("Wants to", wish(found, about, reader)),
@@ -51,7 +51,7 @@ def several(found: Sequence[Confirmation], about: About, reader: Reader, *, more
     rows = [
         (
             each.id,
-            Cell(str(each.state), _COLOURS.get(each.state)),
+            Cell(_state(each), _COLOURS.get(each.state)),
             each.agent,
             wish(each, about, reader),
             reader.moment(each.expires_at),
@@ -109,3 +109,8 @@ def _quota(quota: QuotaAfter, reader: Reader) -> str:
     of = {"tenant": "", "pool": " in this pool", "offer": " of its offer"}[quota.scope]
     used = units.number(quota.resource, quota.used)
     return f"{used} of {units.text(quota.resource, quota.max)}{of}"
+
+
+def _state(found: Confirmation) -> str:
+    """As people read it: what was denied after an approval was withdrawn."""
+    return "withdrawn" if found.withdrawn else str(found.state)

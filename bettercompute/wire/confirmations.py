@@ -49,6 +49,8 @@ class Confirmation(AnswerModel):
     expires_at: int
     decided_at: int | None
     decided_by: str | None
+    #: whether it was approved before it was denied
+    withdrawn: bool = False
     version: int
 
 

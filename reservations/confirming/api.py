@@ -126,5 +126,6 @@ def answer(row: Confirmation) -> wire.Confirmation:
         expires_at=clock.to_ms(row.expires_at),
         decided_at=None if row.decided_at is None else clock.to_ms(row.decided_at),
         decided_by=row.decided_by_id,
+        withdrawn=row.withdrawn,
         version=row.version,
     )

@@ -97,15 +97,10 @@ def approved(reservation: Reservation, confirmation: Confirmation) -> None:
     lifecycle.amend(reservation, {"conditions": noted})
 
 
-def deny(
-    reservation: Reservation, confirmation: Confirmation, effects: Effects, *, withdrawn: bool
-) -> None:
-    """End the reservation whose confirmation was denied; both rows are locked.
-
-    ``withdrawn`` says that its person had approved it before.
-    """
+def deny(reservation: Reservation, confirmation: Confirmation, effects: Effects) -> None:
+    """End the reservation whose confirmation was denied; both rows are locked."""
     said = {"effect": "deny", "policies": [], "message": words.denial(confirmation)}
-    reason = endings.WITHDRAWN if withdrawn else endings.DENIED_BY_OWNER
+    reason = endings.WITHDRAWN if confirmation.withdrawn else endings.DENIED_BY_OWNER
     _end(reservation, ReservationState.DENIED, effects, decision=said, reason=reason)
 
 

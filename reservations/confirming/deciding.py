@@ -106,11 +106,14 @@ def _refuse(
     def settle(
         confirmation: Confirmation, reservation: Reservation | None, effects: Effects
     ) -> None:
-        said = {"reason": " ".join(reason.split()), **_by(caller, confirmation)}
+        said = {
+            "reason": " ".join(reason.split()),
+            "withdrawn": before == ConfirmationState.APPROVED,
+            **_by(caller, confirmation),
+        }
         rows.move(confirmation, ConfirmationState.DENIED, said)
         if reservation is not None:
-            withdrawn = before == ConfirmationState.APPROVED
-            creating.deny(reservation, confirmation, effects, withdrawn=withdrawn)
+            creating.deny(reservation, confirmation, effects)
         rows.tell(effects, confirmation, "denied")
 
     same = (ConfirmationState.DENIED,)

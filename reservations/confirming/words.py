@@ -17,7 +17,8 @@ TO_ANYBODY = Told(instant_in_utc)
 def denial(confirmation: Confirmation) -> str:
     """Why an agent may not: what its person said, or that a policy came between."""
     why = f": {confirmation.reason}" if confirmation.reason else ""
-    return f"The person you act for denied this{why.rstrip('.')}."
+    did = "withdrew their approval of" if confirmation.withdrawn else "denied"
+    return f"The person you act for {did} this{why.rstrip('.')}."
 
 
 def summary(asked: Asked, told: Told = TO_ANYBODY) -> str:

@@ -26,6 +26,7 @@ CHIPS: Mapping[S, Chip] = {
     S.DENIED: Chip("Denied", "red", "The agent was told so."),
     S.EXPIRED: Chip("Expired", "grey", "Nobody answered, or the agent did not return, in time."),
 }
+WITHDRAWN = Chip("Withdrawn", "red", "It was approved and taken back; the agent was told so.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ def _href(verb: str, confirmation: Confirmation) -> str:
 
 def _chip(confirmation: Confirmation, now: datetime) -> Chip:
     """As it is: one whose time is over is, also before a worker says so."""
+    if confirmation.withdrawn:
+        return WITHDRAWN
     over = confirmation.state in (S.OPEN, S.APPROVED) and confirmation.expires_at <= now
     return CHIPS[S.EXPIRED if over else S(confirmation.state)]
 
@@ -224,4 +227,4 @@ def _note(
         )
     if withdraws:
         return "It is done when the agent sends its request again, unless you withdraw it before."
-    return CHIPS[S(confirmation.state)].meaning
+    return (WITHDRAWN if confirmation.withdrawn else CHIPS[S(confirmation.state)]).meaning

@@ -104,6 +104,9 @@ def test_an_approval_is_withdrawn_by_its_button(alice, agent):
     assert "not today" in text(withdrawn)
     assert f"/confirmations/{confirmation.pk}/withdraw" not in withdrawn.content.decode()
     assert Reservation.objects.get().state == "denied"
+    shown = text(alice.get(f"/confirmations/{confirmation.pk}"))
+    assert "It was approved and taken back" in shown
+    assert "Denied" not in shown + text(alice.get("/confirmations"))
     own = text(alice.get(f"/reservations/{confirmation.resource_id}"))
     assert "Its owner withdrew the approval before it was used" in own
     assert own.count("Withdrawn") >= 3, "in its title, by its name and as its last step"

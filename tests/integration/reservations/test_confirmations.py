@@ -112,7 +112,9 @@ def test_an_approval_can_be_withdrawn_until_it_is_used(clock, alice, confirm):
     assert (withdrawn.state, withdrawn.reason) == ("denied", "not before noon.")
     assert told(withdrawn)[1:] == ["confirmation.approved", "confirmation.denied"]
     for _ in range(2):
-        with pytest.raises(errors.AccessDenied, match="denied this: not before noon"):
+        with pytest.raises(
+            errors.AccessDenied, match="withdrew their approval of this: not before noon"
+        ):
             acts[confirm]()
     with pytest.raises(errors.InvalidState, match="It is denied"):
         deciding.approve(alice, confirmation_id=key)
