@@ -125,7 +125,8 @@ def _standing(client: "Client", confirmation_id: str) -> str:
         found = client.confirmations.get(confirmation_id)
     except ClientError:
         return "had to be confirmed"
-    return _STANDING[found.state] + (f" ({found.reason})" if found.reason else "")
+    told = "was confirmed, and withdrawn" if found.withdrawn else _STANDING[found.state]
+    return told + (f" ({found.reason})" if found.reason else "")
 
 
 def _found(target: Target, typed: tuple[Any, ...]) -> Intent:

@@ -172,7 +172,8 @@ class TestCapability:
     def test_a_create_waits_and_the_preview_says_why(self, old: Pool) -> None:
         alice = cast.caller("alice")
         (reason,) = preview.preview(alice, make.request(alice, old)).reasons
-        assert (reason.filter, reason.needs, reason.nodes) == (Filter.LABELS, f"{CAPABILITY}=*", 2)
+        found = (reason.filter, reason.needs, reason.nodes)
+        assert found == (Filter.LABELS, f"label {CAPABILITY}", 2)
         made = make.reservation(alice, old)
         assert made.state == "pending"
         assert CAPABILITY in made.conditions[0]["message"]

@@ -95,6 +95,7 @@ def test_without_wait_the_same_command_goes_on_with_its_key(run: Run, serve: Ser
     [
         (confirmation("approved"), "has been confirmed"),
         (confirmation("denied", reason="tomorrow"), "was denied (tomorrow)"),
+        (confirmation("denied", withdrawn=True), "was confirmed, and withdrawn"),
         (confirmation("expired"), "was not confirmed in time"),
         (answers.refusal(404, "NOT_FOUND"), "had to be confirmed"),
     ],
