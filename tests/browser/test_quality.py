@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from axe_playwright_python.sync_playwright import Axe
 from django.db import connections
 from playwright.sync_api import Page, expect
 
+from bettercompute import clock
 from bettercompute.iam import cedar, policies, tokens
 from bettercompute.iam.callers import Caller
+from bettercompute.iam.models import Policy, Tenant
 from outbox.models import Event
 from outbox.webhooks import endpoints, resending
 from outbox.webhooks.endpoints import Draft
@@ -29,15 +32,26 @@ WCAG = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 }
 AXE = Axe()
+#: Where a page's arrangement changes, and on both sides of that.
+NARROW, WIDE = (320, 720, PHONE["width"]), (768, 1024, DESKTOP["width"])
+#: What does not fit: the page its screen, or what a table's cell says the cell.
+MISFITS = """() => {
+  const cells = [...document.querySelectorAll(".rows tbody :is(td, th)")]
+    .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+    .map(e => `${e.textContent.trim()} runs over its ${e.clientWidth} pixels`);
+  const { scrollWidth: wide, clientWidth: screen } = document.documentElement;
+  return wide > screen ? [`the page is ${wide} pixels wide`, ...cells] : cells;
+}"""
 
 
 @pytest.fixture
 def paths(transactional_db: None) -> dict[str, str]:
     """Every kind of page of a console in use, by name."""
     alice, bob = cast.caller("alice"), cast.caller("bob")
+    Tenant.objects.update(name="Acme Research and Development")  # stands on several pages
     pool: Pool = make.pool(nodes=3, name="main")
     big = make.pool(nodes=9, name="big")
-    active = make.active(alice, pool, gpus=4, duration="8h")
+    active = make.active(alice, pool, gpus=4, duration="20h")
     ahead = make.reservation(alice, pool, gpus=2, start="2026-03-03T09:00:00Z", duration="1d")
     make.reservation(bob, pool, gpus=8, duration="12h")
     make.reservation(bob, big, gpus=6, duration="12h")
@@ -46,12 +60,10 @@ def paths(transactional_db: None) -> dict[str, str]:
     webhook, _ = endpoints.create(
         alice, Draft("http://127.0.0.1:1025/hook", "builds", ["reservation.*", "node.cordoned"])
     )
-    browser = cast.session("alice", check_csrf=False)  # what is done in the console is in the audit
-    browser.post(f"/reservations/{given_up.pk}/cancel")
+    cast.session("alice", check_csrf=False).post(f"/reservations/{given_up.pk}/cancel")  # audited
     tried = _tried(alice, webhook.pk)
-    token, _ = tokens.create(alice, name="nightly")
-    freeze = policies.Draft("freeze", cedar.examples()[0].text, enabled=False)
-    policy = policies.create(alice, draft=freeze)
+    token, _ = tokens.create(alice, name="nightly", expires_at=clock.now() + timedelta(days=90))
+    policy = _policy(alice)
     event = Event.objects.filter(tenant_id=alice.tenant_id).values_list("id", flat=True)[0]
     return {
         "home": "/",
@@ -70,6 +82,7 @@ def paths(transactional_db: None) -> dict[str, str]:
         "release": f"/reservations/{active.pk}/release",
         **_of_agents(alice, active),
         "events": "/events",
+        "events-mistaken": "/events?subject=gpu-01",
         "event": f"/events/{event}",
         "event-types": "/events/catalog",
         "webhooks": "/webhooks",
@@ -120,15 +133,18 @@ def test_every_page_passes_axe_and_fits_its_screen(
     page = open_page("alice", "/", color_scheme=theme, viewport=viewport)
     problems = []
     names = list(paths)[examined]
+    resized = page.context.new_cdp_session(page).send  # half the time of set_viewport_size
+    screen = {**viewport, "deviceScaleFactor": 1, "mobile": False}
+    widths = NARROW if viewport == PHONE else WIDE
     for name, path in paths.items():
         page.goto(path)
         _keep(page, f"{name}-{viewport['width']}-{theme}")
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
         if name in names and (found := AXE.run(page, options=WCAG)).violations_count:
             problems.append(f"{name}: {found.generate_report()}")
-        width = page.evaluate("document.documentElement.scrollWidth")
-        if width > viewport["width"]:
-            problems.append(f"{name} is {width} pixels wide")
+        for width in widths:
+            resized("Emulation.setDeviceMetricsOverride", {**screen, "width": width})
+            problems += [f"{name} at {width}: {misfit}" for misfit in page.evaluate(MISFITS)]
     assert problems == [], "\n".join(problems)
 
 
@@ -251,11 +267,21 @@ def _tried(caller: Caller, webhook_id: str) -> str:
         return thread.submit(send).result()
 
 
+def _policy(caller: Caller) -> Policy:
+    """One that is off, so that nothing else notices."""
+    draft = policies.Draft("freeze", cedar.examples()[0].text, enabled=False)
+    return policies.create(caller, draft=draft)
+
+
 def _of_agents(alice: Caller, active: Reservation) -> dict[str, str]:
     """What an agent asks, was let and was denied, and a reservation that waits for the answer."""
     asked, let = (delegates.ask("alice", gpus=gpus) for gpus in (4, 2))
     deciding.approve(alice, confirmation_id=let.pk)
     deciding.deny(alice, confirmation_id=delegates.question("alice", active).pk, reason="not yet")
+    # Over the API, so that the refusal is in the audit with what was asked for, and why not.
+    delegates.agent("alice", delegates.RELEASE, name="night-trainer").api.post(
+        f"/reservations/{active.pk}/release", {"tenantId": alice.tenant_id}
+    )
     return {
         "confirmations": "/confirmations",
         "confirmation": f"/confirmations/{asked.pk}",
