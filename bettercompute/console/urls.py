@@ -44,7 +44,13 @@ urlpatterns = [
     path("calendar-feeds", feeds.index, name="calendar-feeds"),
     path("calendar-feeds/<str:feed_id>/revoke", feeds.revoke, name="calendar-feed-revoke"),
     path("confirmations", confirmations.index, name="confirmations"),
+    path("confirmations/status", confirmations.status, name="confirmations-status"),
     path("confirmations/<str:confirmation_id>", confirmations.detail, name="confirmation"),
+    path(
+        "confirmations/<str:confirmation_id>/status",
+        confirmations.detail_status,
+        name="confirmation-status",
+    ),
     path(
         "confirmations/<str:confirmation_id>/approve",
         confirmations.approve,

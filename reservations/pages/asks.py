@@ -1,14 +1,17 @@
 """What awaits somebody's confirmation, said in the frame of every page."""
 
+from collections.abc import Callable
+from functools import partial
+
 from django.http import HttpRequest
 
 from bettercompute.pages.visitors import Visitor
 from reservations.confirming import lookups
 
 
-def header(request: HttpRequest) -> dict[str, int]:
-    """How many confirmations await who looks, for the frame; a fragment has none."""
+def header(request: HttpRequest) -> dict[str, Callable[[], int]]:
+    """How many confirmations await who looks; counted only where a template says it."""
     visitor: Visitor | None = getattr(request, "visitor", None)
-    if visitor is None or request.headers.get("HX-Request") == "true":
-        return {}
-    return {"open_confirmations": lookups.open_of(visitor.caller)}
+    return (
+        {} if visitor is None else {"open_confirmations": partial(lookups.open_of, visitor.caller)}
+    )

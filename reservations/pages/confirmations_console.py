@@ -31,6 +31,19 @@ EARLIER_SHOWN_MAX = 50
 @visitors.required
 def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     """What awaits an answer, and what was answered before."""
+    page = _page(visitor)
+    return rendering.render(request, "reservations/confirmations.html", page, section=SECTION)
+
+
+@require_safe
+@visitors.required
+def status(request: HttpRequest, visitor: Visitor) -> HttpResponse:
+    """The part of it that changes, and the frame's number; nothing at all while it has not."""
+    part = "reservations/_confirmations_news.html"
+    return _news(request, _page(visitor), whole="reservations/confirmations.html", part=part)
+
+
+def _page(visitor: Visitor) -> Page:
     rows = lookups.visible(visitor.caller)
     mine = rows.filter(account_id=visitor.caller.account_id)
     # Apart, so that a flood of others' hides nothing of one's own.
@@ -41,7 +54,7 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
     above = [each.id for each in (*awaiting, *approved)]
     earlier = list(mine.exclude(pk__in=above)[:EARLIER_SHOWN_MAX])
     cards = _cards(visitor, [*awaiting, *approved, *theirs])
-    page = Page(
+    return Page(
         mine=tuple(cards[each.id] for each in awaiting),
         approved=tuple(cards[each.id] for each in approved),
         others=tuple(cards[each.id] for each in theirs),
@@ -50,15 +63,33 @@ def index(request: HttpRequest, visitor: Visitor) -> HttpResponse:
             for each, about, _ in _told(earlier)
         ),
     )
-    return rendering.render(request, "reservations/confirmations.html", page, section=SECTION)
 
 
 @require_safe
 @visitors.required
 def detail(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
     """One of them."""
-    (card,) = _cards(visitor, [lookups.get(visitor.caller, confirmation_id)]).values()
+    card = _card(visitor, confirmation_id)
     return rendering.render(request, "reservations/confirmation.html", card, section=SECTION)
+
+
+@require_safe
+@visitors.required
+def detail_status(request: HttpRequest, visitor: Visitor, confirmation_id: str) -> HttpResponse:
+    """The same of one of them."""
+    page, part = _card(visitor, confirmation_id), "reservations/_confirmation_news.html"
+    return _news(request, page, whole="reservations/confirmation.html", part=part)
+
+
+def _card(visitor: Visitor, confirmation_id: str) -> Card:
+    (card,) = _cards(visitor, [lookups.get(visitor.caller, confirmation_id)]).values()
+    return card
+
+
+def _news(request: HttpRequest, page: Page | Card, *, whole: str, part: str) -> HttpResponse:
+    if request.GET.get("seen") == page.digest:
+        return HttpResponse(status=204)
+    return rendering.render(request, whole, page, section=SECTION, part=part)
 
 
 @require_POST

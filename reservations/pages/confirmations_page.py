@@ -1,7 +1,8 @@
 """Confirmations as the console shows them: what an agent wants, in plain words. Pure."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from django.urls import reverse
@@ -55,6 +56,12 @@ class Card:
     approve_href: str
     deny_href: str
     withdraw_href: str
+    poll: str
+
+    @property
+    def digest(self) -> str:
+        """Changes with what the card says, but for the time that is left."""
+        return _digest(_still(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,13 @@ class Page:
     approved: tuple[Card, ...]
     others: tuple[Card, ...]
     earlier: tuple[Row, ...]
+    poll: str = presentation.POLL_WHILE_HELD
+
+    @property
+    def digest(self) -> str:
+        """Changes with what the page says, but for the time that is left."""
+        cards = (self.mine, self.approved, self.others)
+        return _digest(*([_still(card) for card in each] for each in cards), self.earlier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +133,7 @@ def card(
         approve_href=_href("approve", confirmation) if buttons and not abandoned else "",
         deny_href=_href("deny", confirmation) if buttons else "",
         withdraw_href=_href("withdraw", confirmation) if withdraws else "",
+        poll=presentation.POLL_WHILE_HELD if is_live and _moves(confirmation) else "",
     )
 
 
@@ -132,6 +147,19 @@ def row(confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo
         asked=moments.moment(confirmation.asked_at, now=now, zone=zone),
         reason=confirmation.reason,
     )
+
+
+def _moves(confirmation: Confirmation) -> bool:
+    """Whether something may still come of it."""
+    return confirmation.state in (S.OPEN, S.APPROVED)
+
+
+def _still(shown: Card) -> Card:
+    return replace(shown, until=parts.Countdown(""))
+
+
+def _digest(*said: object) -> str:
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
 def _title(confirmation: Confirmation, about: About, *, now: datetime, zone: tzinfo) -> str:
@@ -155,7 +183,7 @@ def _chip(confirmation: Confirmation, now: datetime) -> Chip:
     """As it is: one whose time is over is, also before a worker says so."""
     if confirmation.withdrawn:
         return WITHDRAWN
-    over = confirmation.state in (S.OPEN, S.APPROVED) and confirmation.expires_at <= now
+    over = _moves(confirmation) and confirmation.expires_at <= now
     return CHIPS[S.EXPIRED if over else S(confirmation.state)]
 
 

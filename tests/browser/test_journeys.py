@@ -72,10 +72,37 @@ def test_an_agent_asks_and_its_person_approves(
     card.get_by_role("button", name="Approve").click()
     expect(page.get_by_text("Approved. trainer can send its request again now.")).to_be_visible()
     expect(page.get_by_text("Nothing awaits your answer")).to_be_visible()
+    _wait_for_news(page, lambda: delegates.ask("alice", gpus=2))
     page.goto(f"/reservations/{asked.resource_id}")
     expect(page.locator("h1 .chip")).to_have_text("Awaiting confirmation")
     expect(page.get_by_text("have the agent send the same request again")).to_be_visible()
     assert complaints == []
+
+
+def _wait_for_news(page: Page, ask: Callable[[], object]) -> None:
+    """The list renews itself, but not while something is written in it."""
+    asked_for: list[str] = []
+    page.on("request", lambda request: asked_for.append(request.url))
+    page.clock.install()
+    page.reload()
+    ask()
+    page.clock.fast_forward(16_000)
+    questions = page.get_by_role("region", name="Reserve 2 GPUs")
+    expect(questions).to_have_count(1)
+    expect(page.get_by_role("link", name="1 to confirm")).to_be_visible()
+    reason = questions.get_by_label("Why not")
+    reason.fill("not today")
+    page.locator("h1").click()  # what is written stays, wherever the person looks
+    asked_for.clear()
+    ask()
+    page.clock.fast_forward(60_000)
+    expect(reason).to_have_value("not today")
+    assert asked_for == []
+    reason.clear()
+    page.locator("h1").click()
+    page.clock.fast_forward(16_000)
+    expect(questions).to_have_count(2)
+    expect(page.get_by_role("link", name="2 to confirm")).to_be_visible()
 
 
 @pytest.mark.rule("U11", "U2")

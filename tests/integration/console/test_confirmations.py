@@ -92,6 +92,40 @@ def test_approving_and_denying_by_the_buttons(alice, agent):
     assert Confirmation.objects.get(pk=first.pk).state == "used"
 
 
+def news(client, page):
+    """What the page, as it was shown, fetches by itself; None while that is as it was."""
+    path = re.search(r'hx-get="(/confirmations[^"]+)"', page)[1]
+    answer = client.get(path, HTTP_HX_REQUEST="true")
+    return None if answer.status_code == 204 else answer.content.decode()
+
+
+@pytest.mark.rule("U7")
+def test_the_page_renews_itself_and_the_number_in_the_frame(alice, agent, clock):
+    pool = make.pool()
+    page = alice.get("/confirmations").content.decode()
+    assert news(alice, page) is None
+    confirmation = ask(agent, pool)
+    asked = news(alice, page)
+    assert f"/confirmations/{confirmation.pk}/approve" in asked
+    assert "1 to confirm" in asked
+    clock.advance("1m")
+    assert news(alice, asked) is None, "time that is left is counted by the page"
+    single = alice.get(f"/confirmations/{confirmation.pk}").content.decode()
+    deciding.approve(cast.caller("alice"), confirmation_id=confirmation.pk)
+    approved = news(alice, asked)
+    assert f"/confirmations/{confirmation.pk}/withdraw" in approved
+    assert "to confirm" not in approved
+    single = news(alice, single)
+    assert "/withdraw" in single
+    delegates.create(agent, pool)
+    for used in (news(alice, approved), news(alice, single)):
+        assert "/withdraw" not in used
+        assert "Done" in used
+    assert (
+        cast.session("mallory").get(f"/confirmations/{confirmation.pk}/status").status_code == 404
+    )
+
+
 def test_an_approval_is_withdrawn_by_its_button(alice, agent):
     confirmation = ask(agent, make.pool())
     empty = alice.get("/confirmations").content.decode()
