@@ -44,6 +44,13 @@ _LIVE = (
     "SELECT id, tenant_id FROM reservations"
     " WHERE state IN ('pending', 'placed', 'binding', 'active') ORDER BY id"
 )
+_STANDING = {
+    "reservations": "SELECT state, count(*), max(created_at) FROM reservations GROUP BY state",
+    "assignments": "SELECT wanted, reported, count(*) FROM assignments GROUP BY wanted, reported",
+    "sessions": "SELECT node_id, compute_now() - last_seen_at FROM node_sessions",
+    "due": "SELECT kind, key, compute_now() - not_before, last_error FROM work_queue LIMIT 20",
+    "leases": "SELECT name, owner, expires_at - compute_now() FROM leases",
+}
 # What can happen to a reservation once only is told by one event.
 _TOLD_TWICE = (
     "SELECT subject, type, count(*) FROM outbox"
@@ -139,14 +146,26 @@ class Trial:
         now = waiting.until(self._database_time, "PostgreSQL to answer", RECOVERY_SECONDS_MAX)
         seconds = dict(more)
         for what, statement in (("accepted", _CREATED), ("bound", _BOUND)):
-            waiting.until(
-                lambda statement=statement: self.deployment.sql(statement, now),
-                f"a reservation to be {what} after: {fault}",
-                RECOVERY_SECONDS_MAX,
-            )
+            try:
+                waiting.until(
+                    lambda statement=statement: self.deployment.sql(statement, now),
+                    f"a reservation to be {what} after: {fault}",
+                    RECOVERY_SECONDS_MAX,
+                )
+            except AssertionError as error:
+                error.add_note(self._standing())
+                raise
             seconds[what] = time.monotonic() - since
         self.recoveries.append(Recovery(fault, seconds))
         return self.recoveries[-1]
+
+    def _standing(self) -> str:
+        """What may keep a recovery from coming."""
+        running = self.deployment
+        everything = [running.agents, *(each for one in running.planes for each in one.processes)]
+        alive = [f"{each.name}: {'alive' if each.alive() else 'ended'}" for each in everything]
+        rows = [f"{name}: {running.sql(query)}" for name, query in _STANDING.items()]
+        return "\n".join([*alive, *rows, *self._mistakes(), *running.findings()])
 
     def prove(self) -> None:
         """After the load: nothing is broken, lost, untold or late, and the history is possible.
