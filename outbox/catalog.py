@@ -127,7 +127,9 @@ TYPES: tuple[EventType, ...] = (
     _reservation(
         "failed", "It could not be bound, three times.", "failed", reason="binding-failed"
     ),
-    _reservation("denied", "A policy denied it.", "denied"),
+    _reservation(
+        "denied", "A policy or the pool's limits refused it, or whom an agent asked.", "denied"
+    ),
     _reservation(
         "awaiting-confirmation", "A person must confirm it first.", "awaiting-confirmation"
     ),

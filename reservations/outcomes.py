@@ -187,9 +187,7 @@ def explain(outcome: Unplaced) -> str:
         return "The pool has no node that could serve it."
     if _never(outcome):
         lacking = next(each for each in outcome.reasons if each.most is not None)
-        return (
-            f"It needs {lacking.needs}; there is at most {lacking.most}, even with nothing booked."
-        )
+        return f"It needs {lacking.needs}; the most is {lacking.most}, even with nothing booked."
     return "; ".join(_phrase(reason) for reason in outcome.reasons[:3]) + "."
 
 

@@ -235,7 +235,7 @@ def _reason(reason: Reason, reader: Reader) -> str:
         such_as = f", such as {', '.join(reason.samples)}" if reason.samples else ""
         told += f"; {reason.nodes} {'node fails' if reason.nodes == 1 else 'nodes fail'}{such_as}"
     if reason.most is not None:
-        told += f"; there is at most {reason.most}, even with nothing booked"
+        told += f"; the most is {reason.most}, even with nothing booked"
     if reason.until is not None:
         told += f"; until {reader.moment(reason.until)}"
     advice = _ADVICE.get(reason.filter)

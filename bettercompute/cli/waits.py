@@ -36,10 +36,10 @@ def is_hopeless(found: Reservation) -> bool:
 
 
 def lack(found: Reservation) -> str:
-    """``it needs 9 GPUs; there is at most 8 GPUs on a node``, of what is hopeless."""
+    """``it needs 9 GPUs; the most is 8 GPUs on a node``, of what is hopeless."""
     reasons = [] if found.waiting is None else found.waiting.reasons
     lacking = next(reason for reason in reasons if reason.most is not None)
-    return f"it needs {lacking.needs}; there is at most {lacking.most}"
+    return f"it needs {lacking.needs}; the most is {lacking.most}"
 
 
 def standing(found: Reservation, *, now: datetime, zone: tzinfo) -> str:
@@ -78,5 +78,5 @@ def place(waiting: Waiting) -> str:
 def _reason(reason: Reason, moment: Callable[[int], str]) -> str:
     nodes = f" on {reason.nodes} {'node' if reason.nodes == 1 else 'nodes'}" if reason.nodes else ""
     until = "" if reason.until is None else f", until {moment(reason.until)}"
-    most = "" if reason.most is None else f"; there is at most {reason.most}"
+    most = "" if reason.most is None else f"; the most is {reason.most}"
     return f"{reason.needs} ({reason.filter}{nodes}{until}){most}"

@@ -157,7 +157,7 @@ def test_what_no_node_could_serve_is_told_so_at_once_and_waits_for_other_hardwar
 
     (why,) = waiting.conditions
     assert (waiting.state, why["type"], why["reason"]) == ("pending", "Unschedulable", "NeverFits")
-    assert "It needs 16 GPUs; there is at most 8 GPUs on a node" in why["message"]
+    assert "It needs 16 GPUs; the most is 8 GPUs on a node" in why["message"]
     assert "counts against the quota" in why["message"]
     assert used() == 24_000
     (reason,) = queries.get(alice, waiting.pk).waiting.reasons

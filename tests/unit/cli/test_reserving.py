@@ -274,7 +274,7 @@ class TestGet:
         waits = answers.waiting(reasons=reasons, earliestStart=None, earliestTestedAt=None)
         serve({POOLS: MAIN, CREATE: shown("pending", waiting=waits)})
         result = run(*RESERVE)
-        assert "16 GPUs (class on 2 nodes); there is at most 8 GPUs on a node" in result.out
+        assert "16 GPUs (class on 2 nodes); the most is 8 GPUs on a node" in result.out
         assert "This pool can never serve it, even with nothing booked." in result.err
         assert "better-compute cancel rsv_first" in result.err
 

@@ -86,7 +86,7 @@ def test_what_can_never_be_served_is_said_before_it_is_waited_for(run: Run, serv
     said, _, late = plain(result.err).partition("Error: ")
     assert "in line" not in said
     _, why, next_, standing = said.splitlines()
-    assert why.endswith("with nothing booked: it needs 9 GPUs; there is at most 8 GPUs on a node.")
+    assert why.endswith("with nothing booked: it needs 9 GPUs; the most is 8 GPUs on a node.")
     assert next_.startswith("It is waited for all the same")
     assert next_.endswith("better-compute cancel rsv_first")
     assert standing == "  can never be served as the pool is"
