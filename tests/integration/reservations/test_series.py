@@ -101,7 +101,7 @@ def test_one_that_no_node_could_serve_says_so_and_counts_against_nothing(clock):
     assert "counts against the quota" in first.conditions[0]["message"]
     assert (second.state, repeating.why(second)) == ("draft", "NeverFits")
     assert second.conditions[0]["message"].endswith(
-        "at most 8 GPUs on a node, even with nothing booked."
+        "the most is 8 GPUs on a node, even with nothing booked."
     )
     assert invariants.violations() == []
 
