@@ -49,15 +49,22 @@ class Sender:
         self.wanted = threading.Event()
         self._task = task
         self._failed = False
-        threading.Thread(target=self._run, name="hints", daemon=True).start()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hints", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, once what is being sent is. A process's own go on until it ends."""
+        self._over.set()
+        self.wanted.set()
+        self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            self.wanted.wait()
+        while self.wanted.wait() and not self._over.is_set():
             self.wanted.clear()
             self._publish()
             # Commits in this pause only set the flag, and share the next message.
-            threading.Event().wait(self._pause())
+            self._over.wait(self._pause())
 
     def _pause(self) -> float:
         return RETRY_SECONDS if self._failed else PAUSE_SECONDS[self._task]

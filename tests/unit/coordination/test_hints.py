@@ -13,8 +13,22 @@ WAIT_SECONDS_MAX = 60.0
 
 
 @pytest.fixture
-def sender():
-    return hints.Sender()
+def sending(monkeypatch):
+    """Makes senders, and ends them while what the test patched still is."""
+    made = []
+
+    def make(task=hints.LOOK):
+        made.append(hints.Sender(task))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def sender(sending):
+    return sending()
 
 
 @pytest.fixture
@@ -31,12 +45,12 @@ def test_a_hint_names_the_task_that_looks():
 
 
 @pytest.mark.rule("C28")
-def test_a_hint_is_sent_within_a_moment(sender, published):
+def test_a_hint_is_sent_within_a_moment(published, sender):
     sender.wanted.set()
     assert published.acquire(timeout=WAIT_SECONDS_MAX)
 
 
-def test_many_commits_in_a_moment_share_a_hint(sender, published):
+def test_many_commits_in_a_moment_share_a_hint(published, sender):
     for _ in range(500):
         sender.wanted.set()
     assert published.acquire(timeout=WAIT_SECONDS_MAX)
@@ -61,16 +75,16 @@ def test_a_broker_that_hangs_does_not_slow_the_sender_of_hints(monkeypatch):
     assert begun.wait(WAIT_SECONDS_MAX)
     hints.send()  # it comes back while the broker hangs, or never
     over.set()
+    for each in hints._senders.values():
+        each.stop()
 
 
 @pytest.mark.rule("C1")
-def test_a_dead_broker_is_said_once_and_tried_again(monkeypatch, caplog):
+def test_a_dead_broker_is_said_once_and_tried_again(sender, monkeypatch, caplog):
     monkeypatch.setattr(hints, "RETRY_SECONDS", 0.01)
-    tried, sender = threading.Semaphore(0), hints.Sender(hints.TELL)
+    tried = threading.Semaphore(0)
 
     def refuse(name, **_):
-        if name != hints.TELL:
-            return  # the sender of another test, with a flag that was still up
         tried.release()
         raise OperationalError("Connection refused")
 
@@ -95,9 +109,9 @@ def test_publishing_to_a_really_dead_broker_fails_quickly_and_quietly(sender, mo
         celery.app.pool.force_close_all()
 
 
-def test_the_hint_that_there_are_events_names_the_task_that_tells_of_them(published):
+def test_the_hint_that_there_are_events_names_the_task_that_tells_of_them(sending, published):
     assert tasks.tell.name == hints.TELL
     assert hints.TELL in celery.app.tasks
-    teller = hints.Sender(hints.TELL)
+    teller = sending(hints.TELL)
     teller.wanted.set()
     assert published.acquire(timeout=WAIT_SECONDS_MAX)
