@@ -21,8 +21,8 @@ from bettercompute.failpoints import Failpoint
 from bettercompute.iam import decisions, memberships
 from bettercompute.iam.callers import Caller
 from bettercompute.iam.decisions import Attributes, Decision
-from bettercompute.pages import endings
 from bettercompute.states import ReservationState
+from bettercompute.wire import endings
 from bettercompute.wire import reservations as wire
 from bettercompute.wire.reservations import OfferTaking, RequestTerms, ReservationRequest
 from pools import attributes, catalogue, quota, requests, shares

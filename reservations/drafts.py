@@ -14,8 +14,8 @@ from django.db import transaction
 
 from bettercompute import clock, errors, ids, sql
 from bettercompute.iam.callers import Caller
-from bettercompute.pages import endings
 from bettercompute.states import ReservationState
+from bettercompute.wire import endings
 from pools.requests import NormalisedRequest
 from reservations import moments
 from reservations.models import Reservation

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from bettercompute.pages import endings
 from bettercompute.states import ReservationState as S
 from bettercompute.states import SeriesState
+from bettercompute.wire import endings
 from bettercompute.wire.reasons import NEVER_FITS
 from bettercompute.wire.reservations import Reservation
 

@@ -2,11 +2,7 @@
 
 from collections.abc import Mapping
 
-DENIED = "denied"
-#: What an agent asked for, by the person it acts for: there is a confirmation that says more.
-DENIED_BY_OWNER = "denied-by-owner"
-WITHDRAWN = "withdrawn"
-BY_OWNER = (DENIED_BY_OWNER, WITHDRAWN)
+from bettercompute.wire.endings import BY_OWNER, DENIED, DENIED_BY_OWNER, WITHDRAWN
 
 WORDS: Mapping[str, str] = {
     "release": "it was given back",
@@ -22,6 +18,11 @@ WORDS: Mapping[str, str] = {
     "skipped": "it was skipped in its series",
     "series-cancelled": "its series was cancelled",
 }
+
+
+def by_owner(reason: str | None) -> bool:
+    """Whether its owner refused what an agent had asked for."""
+    return reason in BY_OWNER
 
 
 def in_words(reason: str | None) -> str:

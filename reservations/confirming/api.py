@@ -1,5 +1,7 @@
 """REST of confirmations (A4)."""
 
+from collections.abc import Callable
+
 from django.http import HttpResponse
 from rest_framework.request import Request
 
@@ -61,7 +63,24 @@ class ApproveView(ApiView):
         return self.answer(shown, version=shown.version)
 
 
-class DenyView(ApiView):
+class _RefusingView(ApiView):
+    """What denying and withdrawing have in common."""
+
+    def refuse(self, act: Callable[..., Confirmation], confirmation_id: str) -> HttpResponse:
+        """Do it, with the reason in the body, and answer what it is then."""
+        wanted = self.body(wire.Denial)
+        caller = self.caller(wanted.tenant_id)
+        act(
+            caller,
+            confirmation_id=confirmation_id,
+            reason=wanted.reason,
+            if_match=self.if_match(),
+        )
+        shown = answer(lookups.get(caller, confirmation_id))
+        return self.answer(shown, version=shown.version)
+
+
+class DenyView(_RefusingView):
     """Not letting the agent."""
 
     @schema.describe(
@@ -72,19 +91,10 @@ class DenyView(ApiView):
     )
     def post(self, request: Request, confirmation_id: str) -> HttpResponse:
         """Deny what one's agent asks for, and tell it why."""
-        wanted = self.body(wire.Denial)
-        caller = self.caller(wanted.tenant_id)
-        deciding.deny(
-            caller,
-            confirmation_id=confirmation_id,
-            reason=wanted.reason,
-            if_match=self.if_match(),
-        )
-        shown = answer(lookups.get(caller, confirmation_id))
-        return self.answer(shown, version=shown.version)
+        return self.refuse(deciding.deny, confirmation_id)
 
 
-class WithdrawView(ApiView):
+class WithdrawView(_RefusingView):
     """No longer letting the agent."""
 
     @schema.describe(
@@ -95,16 +105,7 @@ class WithdrawView(ApiView):
     )
     def post(self, request: Request, confirmation_id: str) -> HttpResponse:
         """Withdraw an approval that one's agent has not used: it is denied from then on."""
-        wanted = self.body(wire.Denial)
-        caller = self.caller(wanted.tenant_id)
-        deciding.withdraw(
-            caller,
-            confirmation_id=confirmation_id,
-            reason=wanted.reason,
-            if_match=self.if_match(),
-        )
-        shown = answer(lookups.get(caller, confirmation_id))
-        return self.answer(shown, version=shown.version)
+        return self.refuse(deciding.withdraw, confirmation_id)
 
 
 def answer(row: Confirmation) -> wire.Confirmation:

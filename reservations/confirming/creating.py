@@ -8,8 +8,8 @@ from django.db import transaction
 
 from bettercompute import clock
 from bettercompute.iam.callers import Caller
-from bettercompute.pages import endings
 from bettercompute.states import ConfirmationState, ReservationState
+from bettercompute.wire import endings
 from reservations import conditions, drafts, lifecycle, queries
 from reservations.conditions import ConditionType
 from reservations.confirming import asking, rows, words

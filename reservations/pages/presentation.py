@@ -352,7 +352,7 @@ def _facts(
 
 def _ended(shown: Reservation, names: Names, answer: str, ask_href: str) -> parts.Fact:
     """Why it is over; where its owner refused what an agent asked for: who, why, and where."""
-    if shown.reason not in endings.BY_OWNER:
+    if not endings.by_owner(shown.reason):
         return parts.Fact("Ended because", endings.in_words(shown.reason))
     owner = names.owners.get(shown.owner_identity_id, "its owner")
     did = endings.in_words(shown.reason).removeprefix("its owner ")
